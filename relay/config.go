@@ -1,0 +1,157 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Mode says what a Relay does to physical replication streams.
+type Mode int
+
+// The modes of a Relay.
+const (
+	// ModePlain forwards every byte as it is: solo's proxy, or a middlebox.
+	ModePlain Mode = iota
+	// ModeSplice puts slot messages into the streams of those who ask for them.
+	ModeSplice
+	// ModeStrip asks for slot messages and takes them out of the stream.
+	ModeStrip
+)
+
+// String returns plain, splice or strip.
+func (m Mode) String() string {
+	switch m {
+	case ModePlain:
+		return "plain"
+	case ModeSplice:
+		return "splice"
+	case ModeStrip:
+		return "strip"
+	default:
+		return fmt.Sprintf("Mode(%d)", int(m))
+	}
+}
+
+// MarshalText prints a Mode for JSON.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// SlotMessageSink takes the slot messages that were stripped. Deliver is
+// called from the goroutine that forwards WAL: it must not block. The message
+// belongs to the sink.
+type SlotMessageSink interface {
+	Deliver(*protocol.SlotMessage)
+}
+
+// ReportSource holds the helper's newest report. Report returns it, nil when
+// there is none yet, and a channel that is closed when there is a newer one.
+// The report must not be changed afterwards.
+type ReportSource interface {
+	Report() (*protocol.HelperReport, <-chan struct{})
+}
+
+// Config says what a Relay is to do. The zero value of every duration is a
+// default that its comment names.
+type Config struct {
+	// Listen are TCP addresses, "host:port" each. Port 0 takes a free one.
+	Listen []string
+
+	// Upstream is a libpq conninfo, keyword/value or URI. Only its hosts, ports,
+	// connect_timeout, keepalives* and tcp_user_timeout are used: user, password
+	// and database are the downstream's own. Several hosts are tried in order, a
+	// host that begins with a slash is a directory of Unix sockets.
+	Upstream string
+
+	Mode Mode
+
+	// Slots is where ModeSplice has its messages from. nil: nothing is spliced,
+	// and the opt-in marker is still taken out.
+	Slots *SlotSource
+
+	// Sink takes what ModeStrip stripped. nil: it is thrown away.
+	Sink SlotMessageSink
+
+	// Reports is what ModeStrip sends back. nil: nothing.
+	Reports ReportSource
+
+	// RefuseTLS answers SSLRequest and GSSENCRequest with 'N' in the upstream's
+	// place. Otherwise they are passed on, and a session that the upstream
+	// agrees to encrypt is opaque: nothing is spliced or stripped there.
+	RefuseTLS bool
+
+	// HandshakeTimeout bounds the time from accept to a whole startup packet.
+	// 0 means 60 s, the default of authentication_timeout. What follows is
+	// bounded by the upstream itself.
+	HandshakeTimeout time.Duration
+
+	// ConnectTimeout bounds the dial of one upstream host. 0 means conninfo's
+	// connect_timeout, and 10 s where that is not set either.
+	ConnectTimeout time.Duration
+
+	// DrainTimeout bounds how long a session lives on after one of its
+	// connections has ended. 0 means 10 s.
+	DrainTimeout time.Duration
+
+	// ReportInterval is how often ModeStrip sends an unchanged report again.
+	// 0 means 3 s.
+	ReportInterval time.Duration
+
+	// Logger gets one line per session and per change of state. The zero value
+	// logs nothing.
+	Logger zerolog.Logger
+
+	// Metrics is where the relay's metrics are registered. nil: nowhere.
+	Metrics prometheus.Registerer
+}
+
+// withDefaults returns the configuration with its zero values filled in, and
+// all that is wrong with it.
+func (c Config) withDefaults() (Config, upstreamAddrs, error) {
+	var errs []error
+	if len(c.Listen) == 0 {
+		errs = append(errs, errors.New("no listen address"))
+	}
+	for _, a := range c.Listen {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			errs = append(errs, withHint(fmt.Errorf("listen address %q: %w", a, err),
+				"Write it as host:port, for example 127.0.0.1:6432."))
+		}
+	}
+	addrs, err := parseUpstream(c.Upstream)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("upstream: %w", err))
+	}
+	if c.Mode < ModePlain || c.Mode > ModeStrip {
+		errs = append(errs, fmt.Errorf("unknown mode %d", int(c.Mode)))
+	}
+	if c.Slots != nil && c.Mode != ModeSplice {
+		errs = append(errs, fmt.Errorf("mode %s has no use for a slot source", c.Mode))
+	}
+	if (c.Sink != nil || c.Reports != nil) && c.Mode != ModeStrip {
+		errs = append(errs, fmt.Errorf("mode %s has no use for a slot message sink or a report source", c.Mode))
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		dflt  time.Duration
+	}{
+		{"handshake timeout", &c.HandshakeTimeout, 60 * time.Second},
+		{"connect timeout", &c.ConnectTimeout, addrs.connectTimeout},
+		{"drain timeout", &c.DrainTimeout, 10 * time.Second},
+		{"report interval", &c.ReportInterval, 3 * time.Second},
+	} {
+		switch {
+		case *d.value < 0:
+			errs = append(errs, fmt.Errorf("%s is negative", d.name))
+		case *d.value == 0:
+			*d.value = d.dflt
+		}
+	}
+	return c, addrs, errors.Join(errs...)
+}
