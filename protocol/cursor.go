@@ -1,6 +1,10 @@
 package protocol
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+)
 
 // cursor reads a message body front to back. It is sticky: after the first
 // read past the end, or the first refused value, every read returns zero and
@@ -8,12 +12,21 @@ import "encoding/binary"
 type cursor struct {
 	b   []byte
 	off int
+	at  int // where the field read last begins, and so where an error lies
 	err error
 }
 
+// fail refuses the field that was read last.
 func (c *cursor) fail(err error) {
 	if c.err == nil {
 		c.err = err
+	}
+}
+
+// failAt refuses a field that lies further back.
+func (c *cursor) failAt(off int, err error) {
+	if c.err == nil {
+		c.at, c.err = off, err
 	}
 }
 
@@ -22,6 +35,7 @@ func (c *cursor) bytes(n int) []byte {
 	if c.err != nil {
 		return nil
 	}
+	c.at = c.off
 	if n < 0 || n > len(c.b)-c.off {
 		c.fail(ErrTruncated)
 		return nil
@@ -75,6 +89,20 @@ func (c *cursor) flag() bool {
 	}
 }
 
+// opening reads what every slot message and helper report begins with: the
+// magic and the Int16 version. Another version is ErrVersion whatever follows,
+// because the rest may be laid out differently there.
+func (c *cursor) opening() (version uint16) {
+	if string(c.bytes(len(SlotMagic))) != SlotMagic {
+		c.fail(ErrMagic)
+	}
+	version = c.u16()
+	if version != SlotMessageVersion {
+		c.fail(ErrVersion)
+	}
+	return version
+}
+
 // text reads an Int16 length and that many bytes.
 func (c *cursor) text() string { return string(c.bytes(int(c.u16()))) }
 
@@ -83,42 +111,50 @@ func (c *cursor) cstring() []byte {
 	if c.err != nil {
 		return nil
 	}
-	for i, b := range c.b[c.off:] {
-		if b == 0 {
-			s := c.bytes(i)
-			c.off++
-			return s
-		}
+	n := bytes.IndexByte(c.b[c.off:], 0)
+	if n < 0 {
+		c.failAt(c.off, ErrTruncated)
+		return nil
 	}
-	c.fail(ErrTruncated)
-	return nil
+	s := c.bytes(n)
+	c.off++
+	return s
 }
 
 // count reads an Int32 number of records that take at least size bytes each,
 // so that a damaged count cannot make the caller allocate much.
 func (c *cursor) count(size int) int {
-	n := int(c.u32())
-	if c.err == nil && n > (len(c.b)-c.off)/size {
+	n := c.u32()
+	if c.err == nil && uint64(n) > uint64((len(c.b)-c.off)/size) {
 		c.fail(ErrTruncated)
-		return 0
 	}
 	if c.err != nil {
 		return 0
 	}
-	return n
+	return int(n)
+}
+
+// size reads an Int32 length. One that an int of 32 bits cannot hold becomes
+// -1, which bytes refuses: no message is that long.
+func (c *cursor) size() int {
+	n := c.u32()
+	if n > math.MaxInt32 {
+		return -1
+	}
+	return int(n)
 }
 
 // sub reads an Int32 length and returns a cursor over that many bytes. The
 // caller hands it back through join.
 func (c *cursor) sub() cursor {
-	n := int(c.u32())
-	return cursor{b: c.bytes(n), err: c.err}
+	b := c.bytes(c.size())
+	return cursor{b: b, err: c.err}
 }
 
 // join takes over the error of a cursor from sub, with its place put right.
 func (c *cursor) join(s *cursor) {
 	if c.err == nil && s.err != nil {
-		c.off += s.off - len(s.b)
+		c.at = c.off - len(s.b) + s.at
 		c.err = s.err
 	}
 }
@@ -135,11 +171,11 @@ func (c *cursor) left() int {
 
 // done returns the first error, and refuses bytes that no field took.
 func (c *cursor) done(message string) error {
-	if c.err == nil && c.off != len(c.b) {
-		c.err = ErrTrailing
+	if c.off != len(c.b) {
+		c.failAt(c.off, ErrTrailing)
 	}
 	if c.err != nil {
-		return &MessageError{Message: message, Offset: c.off, Err: c.err}
+		return &MessageError{Message: message, Offset: c.at, Err: c.err}
 	}
 	return nil
 }

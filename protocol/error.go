@@ -23,7 +23,7 @@ var (
 // cause is one of the Err sentinels of this package.
 type MessageError struct {
 	Message string // PostgreSQL's own name: "XLogData", "HotStandbyFeedback", ...
-	Offset  int    // within the message body, in bytes
+	Offset  int    // where the refused field begins within the message body, in bytes
 	Err     error
 }
 
