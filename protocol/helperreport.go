@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"hash/crc32"
 
 	"github.com/jackc/pgio"
@@ -21,7 +22,10 @@ const MaxHelperReport = 1 << 20
 // record. It is a whole state; the newest replaces the rest.
 //
 //	Byte1('f') | Byte8("SLTFERRY") | Int16 version | Int64 SystemIdentifier | String Standby |
-//	Int64 SnapshotRequest | Int32 n | n x (String Name | String State | String Reason) | Int32 CRC-32C
+//	Int64 SnapshotRequest | Int32 n | n x (Int32 length | String Name | String State | String Reason | optional fields) |
+//	optional fields | Int32 CRC-32C
+//
+// Records and optional fields are as in a slot message.
 type HelperReport struct {
 	SystemIdentifier uint64 `json:"system_identifier,string"`
 	Standby          string `json:"standby"` // primary_slot_name of the standby, for people
@@ -34,6 +38,8 @@ type HelperReport struct {
 	Slots []SlotReport `json:"slots"`
 }
 
+const minSlotReport = 4 + 3*2
+
 // SlotReport is one slot of a HelperReport.
 type SlotReport struct {
 	Name   string `json:"slot_name"`
@@ -41,53 +47,61 @@ type SlotReport struct {
 	Reason string `json:"reason"` // "" when ready
 }
 
-// Decode reads a message body, without its type byte.
+// Decode reads a message body, without its type byte. Damage anywhere behind
+// the version is ErrChecksum.
 func (m *HelperReport) Decode(src []byte) error {
 	c := cursor{b: src}
-	if string(c.bytes(len(SlotMagic))) != SlotMagic {
-		c.fail(ErrMagic)
+	c.opening()
+	if len(src) >= MaxHelperReport {
+		c.failAt(MaxHelperReport-1, ErrTooLarge)
 	}
-	if v := c.u16(); c.err == nil && v != SlotMessageVersion {
-		c.fail(ErrVersion)
-	}
-	if c.err == nil && len(src) >= MaxHelperReport {
-		c.fail(ErrTooLarge)
-	}
-	m.SystemIdentifier = c.u64()
-	m.Standby = c.text()
-	m.SnapshotRequest = c.u64()
-	m.Slots = nil
-	if n := c.count(6); n > 0 {
-		m.Slots = make([]SlotReport, n)
-	}
-	for i := range m.Slots {
-		s := &m.Slots[i]
-		s.Name = c.text()
-		s.State = c.text()
-		s.Reason = c.text()
-	}
-	want := crc32.Checksum(src[:c.off], castagnoli)
-	if sum := c.u32(); c.err == nil && sum != want {
+	fields := cursor{b: c.bytes(len(src) - c.off - crcLen)}
+	if sum := c.u32(); c.err == nil && sum != crc32.Checksum(src[:c.at], castagnoli) {
 		c.fail(ErrChecksum)
+	}
+	if c.err != nil {
+		return c.done("HelperReport")
+	}
+	m.SystemIdentifier = fields.u64()
+	m.Standby = fields.text()
+	m.SnapshotRequest = fields.u64()
+	m.Slots = records(&fields, minSlotReport, (*SlotReport).decode)
+	skipOptional(&fields)
+	if fields.err != nil {
+		c.failAt(len(SlotMagic)+2+fields.at, fields.err)
 	}
 	return c.done("HelperReport")
 }
 
-// Append appends the type byte and the body to dst.
-func (m *HelperReport) Append(dst []byte) []byte {
-	dst = append(dst, MsgHelperReport)
-	at := len(dst)
-	dst = append(dst, SlotMagic...)
-	dst = pgio.AppendUint16(dst, SlotMessageVersion)
-	dst = pgio.AppendUint64(dst, m.SystemIdentifier)
-	dst = appendText(dst, m.Standby)
-	dst = pgio.AppendUint64(dst, m.SnapshotRequest)
-	dst = pgio.AppendUint32(dst, uint32(len(m.Slots)))
-	for i := range m.Slots {
-		s := &m.Slots[i]
-		dst = appendText(dst, s.Name)
-		dst = appendText(dst, s.State)
-		dst = appendText(dst, s.Reason)
+// Append appends the type byte and the body to dst. A report that a relay
+// would refuse is not encoded, but ErrTooLarge.
+func (m *HelperReport) Append(dst []byte) ([]byte, error) {
+	if err := m.eachText(checkLength); err != nil {
+		return dst, fmt.Errorf("encode helper report: %w", err)
 	}
-	return pgio.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
+	at := len(dst)
+	out := append(dst, MsgHelperReport)
+	out = append(out, SlotMagic...)
+	out = pgio.AppendUint16(out, SlotMessageVersion)
+	out = pgio.AppendUint64(out, m.SystemIdentifier)
+	out = appendText(out, m.Standby)
+	out = pgio.AppendUint64(out, m.SnapshotRequest)
+	out = appendRecords(out, m.Slots, (*SlotReport).append)
+	out = pgio.AppendUint32(out, crc32.Checksum(out[at+1:], castagnoli))
+	if n := len(out) - at; n > MaxHelperReport {
+		return dst, fmt.Errorf("encode helper report: %d bytes: %w", n, ErrTooLarge)
+	}
+	return out, nil
+}
+
+func (s *SlotReport) append(dst []byte) []byte {
+	dst = appendText(dst, s.Name)
+	dst = appendText(dst, s.State)
+	return appendText(dst, s.Reason)
+}
+
+func (s *SlotReport) decode(c *cursor) {
+	s.Name = c.text()
+	s.State = c.text()
+	s.Reason = c.text()
 }

@@ -1,5 +1,7 @@
 package protocol
 
+import "fmt"
+
 // SlotMessage is the state of an upstream's replication slots at one moment.
 // It is always the whole state: a later message replaces an earlier one, and
 // losing one only delays. Its wire form is in doc.go.
@@ -83,7 +85,7 @@ func (r *Readiness) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return ErrInvalid
+	return fmt.Errorf("parse readiness %q: %w", text, ErrInvalid)
 }
 
 // PhysicalSlot is one physical slot of the upstream. A standby's slots are

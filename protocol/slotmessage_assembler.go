@@ -23,10 +23,11 @@ func (a *Assembler) Add(body []byte) (*SlotMessage, error) {
 	}
 	if p.Number == 0 {
 		a.next, a.payload = p, a.payload[:0]
+		a.next.Chunk = nil // the caller's memory
 	}
 	if !a.continues(&p) {
 		a.Reset()
-		return nil, &MessageError{Message: "SlotMessage part", Offset: partHeaderLen, Err: ErrInvalid}
+		return nil, &MessageError{Message: "SlotMessage part", Offset: partNumberAt, Err: ErrInvalid}
 	}
 	a.payload = append(a.payload, p.Chunk...)
 	a.next.Number = p.Number + 1

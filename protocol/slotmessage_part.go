@@ -2,7 +2,9 @@ package protocol
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"math"
 
 	"github.com/jackc/pgio"
 )
@@ -24,8 +26,11 @@ const (
 	// some 20,000 slots. It bounds what a helper keeps for one upstream.
 	MaxPayload = 8 << 20
 
-	partHeaderLen = len(SlotMagic) + 2 + 8 + 8 + 2 + 2 + 4 + 4
-	minPartBody   = partHeaderLen + 4 + 1
+	partNumberAt     = len(SlotMagic) + 2 + 8 + 8
+	partPayloadLenAt = partNumberAt + 2 + 2
+	partHeaderLen    = partPayloadLenAt + 4 + 4
+	crcLen           = 4
+	minPartBody      = partHeaderLen + 1 + crcLen
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -64,19 +69,13 @@ func (p *Part) Append(dst []byte) []byte {
 }
 
 // Decode reads the body of one part: the Data of a 0/0 XLogData. Chunk aliases
-// src. An unknown version is ErrVersion even when the rest cannot be read,
-// because the rest may be laid out differently there.
+// src. Damage anywhere behind the version is ErrChecksum; another version is
+// ErrVersion, whatever follows it.
 func (p *Part) Decode(src []byte) error {
 	c := cursor{b: src}
-	if string(c.bytes(len(SlotMagic))) != SlotMagic {
-		c.fail(ErrMagic)
-	}
-	p.Version = c.u16()
-	if c.err == nil && p.Version != SlotMessageVersion {
-		c.fail(ErrVersion)
-	}
-	if c.err == nil && len(src) > MaxPartBody {
-		c.fail(ErrTooLarge)
+	p.Version = c.opening()
+	if len(src) > MaxPartBody {
+		c.failAt(MaxPartBody, ErrTooLarge)
 	}
 	p.Epoch = c.u64()
 	p.Sequence = c.u64()
@@ -84,36 +83,43 @@ func (p *Part) Decode(src []byte) error {
 	p.Count = c.u16()
 	p.PayloadLen = c.u32()
 	p.PayloadCRC = c.u32()
-	p.Chunk = c.bytes(len(src) - c.off - 4)
-	sum := c.u32()
-	if c.err == nil {
-		switch {
-		case sum != crc32.Checksum(src[:len(src)-4], castagnoli):
-			c.fail(ErrChecksum)
-		case p.PayloadLen > MaxPayload:
-			c.fail(ErrTooLarge)
-		case p.Number >= p.Count, len(p.Chunk) == 0, len(p.Chunk) > int(p.PayloadLen):
-			c.fail(ErrInvalid)
-		}
+	p.Chunk = c.bytes(len(src) - c.off - crcLen)
+	if sum := c.u32(); c.err == nil && sum != crc32.Checksum(src[:c.at], castagnoli) {
+		c.fail(ErrChecksum)
+	}
+	switch {
+	case p.Number >= p.Count:
+		c.failAt(partNumberAt, ErrInvalid)
+	case p.PayloadLen > MaxPayload:
+		c.failAt(partPayloadLenAt, ErrTooLarge)
+	case len(p.Chunk) == 0:
+		c.failAt(partHeaderLen, ErrTruncated)
+	case len(p.Chunk) > int(p.PayloadLen):
+		c.failAt(partPayloadLenAt, ErrInvalid)
 	}
 	return c.done("SlotMessage part")
 }
 
 // Parts encodes the message as the bodies of one or more parts, each at most
 // maxBody bytes long; 0 means MaxPartBody. The bodies are the same for every
-// connection, only the XLogData header around them differs.
+// connection, only the XLogData header around them differs. A message that
+// could not be read back is refused: ErrTooLarge, or ErrInvalid for a value
+// that has no place on the wire.
 func (m *SlotMessage) Parts(maxBody int) ([][]byte, error) {
 	if maxBody == 0 {
 		maxBody = MaxPartBody
 	}
-	payload := m.appendPayload(nil)
-	if len(payload) > MaxPayload || maxBody < minPartBody || maxBody > MaxPartBody {
-		return nil, &MessageError{Message: "SlotMessage", Offset: len(payload), Err: ErrTooLarge}
+	if maxBody < minPartBody || maxBody > MaxPartBody {
+		return nil, fmt.Errorf("encode slot message: part size %d is not within %d to %d", maxBody, minPartBody, MaxPartBody)
 	}
-	size := maxBody - partHeaderLen - 4
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("encode slot message: %w", err)
+	}
+	payload := m.appendPayload(nil)
+	size := maxBody - partHeaderLen - crcLen
 	count := (len(payload) + size - 1) / size
-	if count > 0xFFFF {
-		return nil, &MessageError{Message: "SlotMessage", Offset: len(payload), Err: ErrTooLarge}
+	if len(payload) > MaxPayload || count > math.MaxUint16 {
+		return nil, fmt.Errorf("encode slot message: payload of %d bytes in %d parts: %w", len(payload), count, ErrTooLarge)
 	}
 	part := Part{
 		Version: SlotMessageVersion, Epoch: m.Epoch, Sequence: m.Sequence, Count: uint16(count),

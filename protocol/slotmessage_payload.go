@@ -1,6 +1,10 @@
 package protocol
 
-import "github.com/jackc/pgio"
+import (
+	"fmt"
+
+	"github.com/jackc/pgio"
+)
 
 // Bits of a slot's Int16 flags. A bit without a name here is refused: what may
 // be skipped comes as an optional field instead.
@@ -40,6 +44,16 @@ func (m *SlotMessage) appendPayload(dst []byte) []byte {
 	dst = appendRecords(dst, m.PhysicalSlots, (*PhysicalSlot).append)
 	dst = appendRecords(dst, m.OpenTransactions, (*OpenTransaction).append)
 	return appendRecords(dst, m.PreparedTransactions, (*PreparedTransaction).append)
+}
+
+// check refuses what the wire form cannot carry unchanged.
+func (m *SlotMessage) check() error {
+	for i := range m.Slots {
+		if r := m.Slots[i].Readiness; r > ReadinessNotReady {
+			return fmt.Errorf("slots[%d]: readiness %d: %w", i, r, ErrInvalid)
+		}
+	}
+	return m.eachText(checkLength)
 }
 
 func (m *SlotMessage) decodePayload(payload []byte) error {
@@ -166,7 +180,9 @@ func records[T any](c *cursor, minSize int, get func(*T, *cursor)) []T {
 		s := c.sub()
 		get(&list[i], &s)
 		skipOptional(&s)
-		c.join(&s)
+		if c.join(&s); c.err != nil {
+			return nil
+		}
 	}
 	return list
 }
@@ -176,7 +192,7 @@ func records[T any](c *cursor, minSize int, get func(*T, *cursor)) []T {
 func skipOptional(c *cursor) {
 	for c.left() > 0 {
 		c.u16()
-		c.bytes(int(c.u32()))
+		c.bytes(c.size())
 	}
 }
 
@@ -195,10 +211,9 @@ func bit(v bool, mask uint16) uint16 {
 	return 0
 }
 
-// appendText appends an Int16 length and the bytes. PostgreSQL's names have at
-// most 63 bytes and a GID at most 199; a longer text is cut, never wrapped.
+// appendText appends an Int16 length and the bytes, at most maxText of them:
+// the caller has checked.
 func appendText(dst []byte, s string) []byte {
-	s = s[:min(len(s), 0xFFFF)]
 	dst = pgio.AppendUint16(dst, uint16(len(s)))
 	return append(dst, s...)
 }
