@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"fmt"
-	"hash/crc32"
 
 	"github.com/jackc/pgio"
 )
@@ -56,7 +55,7 @@ func (m *HelperReport) Decode(src []byte) error {
 		c.failAt(MaxHelperReport-1, ErrTooLarge)
 	}
 	fields := cursor{b: c.bytes(len(src) - c.off - crcLen)}
-	if sum := c.u32(); c.err == nil && sum != crc32.Checksum(src[:c.at], castagnoli) {
+	if sum := c.u32(); c.err == nil && sum != checksum(src[:c.at]) {
 		c.fail(ErrChecksum)
 	}
 	if c.err != nil {
@@ -87,7 +86,7 @@ func (m *HelperReport) Append(dst []byte) ([]byte, error) {
 	out = appendText(out, m.Standby)
 	out = pgio.AppendUint64(out, m.SnapshotRequest)
 	out = appendRecords(out, m.Slots, (*SlotReport).append)
-	out = pgio.AppendUint32(out, crc32.Checksum(out[at+1:], castagnoli))
+	out = pgio.AppendUint32(out, checksum(out[at+1:]))
 	if n := len(out) - at; n > MaxHelperReport {
 		return dst, fmt.Errorf("encode helper report: %d bytes: %w", n, ErrTooLarge)
 	}

@@ -1,7 +1,5 @@
 package protocol
 
-import "hash/crc32"
-
 // Assembler joins the parts of slot messages of one connection. It keeps at
 // most one unfinished message, and applies nothing until that is whole: a
 // part out of order, or of another message, throws the unfinished one away.
@@ -36,7 +34,7 @@ func (a *Assembler) Add(body []byte) (*SlotMessage, error) {
 	}
 	payload := a.payload
 	a.Reset()
-	if len(payload) != int(p.PayloadLen) || crc32.Checksum(payload, castagnoli) != p.PayloadCRC {
+	if len(payload) != int(p.PayloadLen) || checksum(payload) != p.PayloadCRC {
 		return nil, &MessageError{Message: "SlotMessage", Offset: len(payload), Err: ErrChecksum}
 	}
 	m := &SlotMessage{Epoch: p.Epoch, Sequence: p.Sequence}

@@ -23,7 +23,7 @@ const (
 	MaxPartBody = 64 << 10
 
 	// MaxPayload is the size cap of a whole message's payload in bytes, room for
-	// some 20,000 slots. It bounds what a helper keeps for one upstream.
+	// some 40,000 slots. It bounds what a helper keeps for one upstream.
 	MaxPayload = 8 << 20
 
 	partNumberAt     = len(SlotMagic) + 2 + 8 + 8
@@ -34,6 +34,9 @@ const (
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is CRC-32C, as PostgreSQL's own WAL records have it.
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // HasSlotMagic reports whether the data of a 0/0 XLogData is a slot message,
 // of whatever version and in whatever state. What it accepts is stripped.
@@ -65,7 +68,7 @@ func (p *Part) Append(dst []byte) []byte {
 	dst = pgio.AppendUint32(dst, p.PayloadLen)
 	dst = pgio.AppendUint32(dst, p.PayloadCRC)
 	dst = append(dst, p.Chunk...)
-	return pgio.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
+	return pgio.AppendUint32(dst, checksum(dst[at:]))
 }
 
 // Decode reads the body of one part: the Data of a 0/0 XLogData. Chunk aliases
@@ -84,7 +87,7 @@ func (p *Part) Decode(src []byte) error {
 	p.PayloadLen = c.u32()
 	p.PayloadCRC = c.u32()
 	p.Chunk = c.bytes(len(src) - c.off - crcLen)
-	if sum := c.u32(); c.err == nil && sum != crc32.Checksum(src[:c.at], castagnoli) {
+	if sum := c.u32(); c.err == nil && sum != checksum(src[:c.at]) {
 		c.fail(ErrChecksum)
 	}
 	switch {
@@ -110,7 +113,8 @@ func (m *SlotMessage) Parts(maxBody int) ([][]byte, error) {
 		maxBody = MaxPartBody
 	}
 	if maxBody < minPartBody || maxBody > MaxPartBody {
-		return nil, fmt.Errorf("encode slot message: part size %d is not within %d to %d", maxBody, minPartBody, MaxPartBody)
+		return nil, fmt.Errorf("encode slot message: part size %d is not within %d to %d: %w",
+			maxBody, minPartBody, MaxPartBody, ErrInvalid)
 	}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("encode slot message: %w", err)
@@ -119,11 +123,12 @@ func (m *SlotMessage) Parts(maxBody int) ([][]byte, error) {
 	size := maxBody - partHeaderLen - crcLen
 	count := (len(payload) + size - 1) / size
 	if len(payload) > MaxPayload || count > math.MaxUint16 {
-		return nil, fmt.Errorf("encode slot message: payload of %d bytes in %d parts: %w", len(payload), count, ErrTooLarge)
+		return nil, fmt.Errorf("encode slot message: payload of %d bytes in %d parts: %w",
+			len(payload), count, ErrTooLarge)
 	}
 	part := Part{
 		Version: SlotMessageVersion, Epoch: m.Epoch, Sequence: m.Sequence, Count: uint16(count),
-		PayloadLen: uint32(len(payload)), PayloadCRC: crc32.Checksum(payload, castagnoli),
+		PayloadLen: uint32(len(payload)), PayloadCRC: checksum(payload),
 	}
 	bodies := make([][]byte, 0, count)
 	for n := range count {
