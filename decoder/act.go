@@ -1,0 +1,310 @@
+package decoder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// act begins what was decided. What a step changes is written to the ledger
+// before it begins, for all steps of one look in one write (I-10).
+func (h *Helper) act(ctx context.Context, d *Decision) {
+	h.actAnchor(ctx, d)
+	steps := h.admit(d.Steps)
+	if len(steps) == 0 {
+		return
+	}
+	err := h.ledger.Update(func(rows map[string]LedgerRow) {
+		for _, s := range steps {
+			h.recordIntent(rows, s)
+		}
+	})
+	h.sayLedger(err)
+	if err != nil {
+		for _, s := range steps {
+			h.cool(s.Slot, fmt.Errorf("%w: %w", errLedger, err))
+		}
+		return
+	}
+	for _, s := range steps {
+		h.begin(ctx, s)
+	}
+}
+
+// admit picks the steps that fit the sessions there are: what makes and removes
+// slots first, so that long advances never keep a new slot waiting.
+func (h *Helper) admit(steps []Step) []Step {
+	var picked []Step
+	room := h.cfg.MaxSessions - len(h.busy)
+	for _, s := range steps {
+		switch s.Kind {
+		case StepAdvance:
+			continue
+		case StepCopy, StepDrop:
+			if room <= 0 {
+				continue
+			}
+			room--
+		}
+		picked = append(picked, s)
+	}
+	if h.cfg.MaxSessions > 1 {
+		room-- // one session is kept for the slots to come
+	}
+	// The slots that have waited longest come first.
+	for room > 0 {
+		best := -1
+		for i, s := range steps {
+			if s.Kind != StepAdvance || h.busy[s.Slot].cancel != nil || contains(picked, s.Slot) {
+				continue
+			}
+			if best < 0 || h.tracks[s.Slot].LastAdvance.Before(h.tracks[steps[best].Slot].LastAdvance) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		picked = append(picked, steps[best])
+		room--
+	}
+	return picked
+}
+
+func contains(steps []Step, slot string) bool {
+	for _, s := range steps {
+		if s.Slot == slot {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Helper) recordIntent(rows map[string]LedgerRow, s Step) {
+	row, had := rows[s.Slot]
+	switch s.Kind {
+	case StepCopy:
+		rows[s.Slot] = h.newRow(s, IntentCopy, 0)
+	case StepDrop:
+		if had {
+			row.Intent, row.ID = IntentDrop, newIntentID()
+			rows[s.Slot] = row
+		}
+	case StepAdopt:
+		l, _ := h.standby.Slot(s.Slot)
+		rows[s.Slot] = h.newRow(s, IntentNone, l.ConfirmedFlushLSN)
+	case StepForget:
+		delete(rows, s.Slot)
+	}
+}
+
+func (h *Helper) newRow(s Step, intent Intent, born protocol.LSN) LedgerRow {
+	t := h.tracks[s.Slot]
+	return LedgerRow{
+		Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Intent: intent, BornLSN: born,
+		UpstreamLSN: t.Confirmed, HighLSN: t.High, PostmasterStart: t.PostmasterStart, TimelineID: t.TimelineID,
+		Since: time.Now().UTC(),
+	}
+}
+
+// begin runs a step that needs the standby in a goroutine of its own. Its
+// outcome comes back as a result; steps of the ledger alone are done already.
+func (h *Helper) begin(ctx context.Context, s Step) {
+	event := h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Str("step", string(s.Kind))
+	if s.Why != ReasonNone {
+		event = event.Str("reason", string(s.Why))
+	}
+	switch s.Kind {
+	case StepAdopt, StepForget:
+		event.Msg("ledger row is settled")
+		return
+	case StepAdvance:
+		event.Discard()
+	default:
+		event.Stringer("upstream_lsn", s.Upstream).Msg("step begins")
+	}
+	stepCtx, cancel := context.WithCancel(ctx)
+	h.busy[s.Slot] = stepRun{step: s, start: time.Now(), cancel: cancel}
+	anchor := h.anchor.Name
+	h.workers.Go(func() { h.runStep(stepCtx, s, anchor) })
+}
+
+func (h *Helper) runStep(ctx context.Context, s Step, anchor string) {
+	start := time.Now()
+	r := result{step: s}
+	switch s.Kind {
+	case StepCopy:
+		r.lsn, r.err = copySlot(ctx, h.sessions, anchor, s)
+	case StepAdvance:
+		r.lsn, r.err = advanceSlot(ctx, h.sessions, s)
+	case StepDrop:
+		r.err = dropSlot(ctx, h.sessions, s, true)
+	}
+	r.took = time.Since(start)
+	h.results <- r
+}
+
+// settle takes in the outcome of a step or of the anchor.
+func (h *Helper) settle(r result) {
+	if r.anchor != AnchorNothing {
+		h.settleAnchor(r)
+		return
+	}
+	s := r.step
+	h.busy[s.Slot].cancel()
+	delete(h.busy, s.Slot)
+	t := h.tracks[s.Slot]
+	if s.Kind == StepAdvance {
+		t.LastAdvance = time.Now()
+		if r.err == nil {
+			t.Cost = r.took
+		}
+		h.tracks[s.Slot] = t
+	}
+	if r.err != nil {
+		h.cool(s.Slot, r.err)
+		return
+	}
+	t.LastError, t.LastDetail, t.RetryAt = ReasonNone, "", time.Time{}
+	h.tracks[s.Slot] = t
+	delete(h.said, "slot "+s.Slot)
+	err := h.ledger.Update(func(rows map[string]LedgerRow) {
+		switch s.Kind {
+		case StepCopy:
+			row := rows[s.Slot]
+			row.Intent, row.BornLSN = IntentNone, r.lsn
+			rows[s.Slot] = row
+		case StepDrop:
+			delete(rows, s.Slot) // the slot first, then the row
+		}
+	})
+	h.sayLedger(err)
+	if s.Kind == StepCopy {
+		h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Stringer("confirmed_flush_lsn", r.lsn).
+			Stringer("upstream_lsn", s.Upstream).Dur("took", r.took).Msg("slot made on the standby")
+	}
+	if s.Kind == StepDrop {
+		h.log.Info().Str("slot", s.Slot).Str("reason", string(s.Why)).Msg("slot dropped on the standby")
+	}
+}
+
+// cool notes an error of a slot's step and holds its next step back for a while.
+func (h *Helper) cool(slot string, err error) {
+	reason, wait := classify(err)
+	if reason == ReasonNone {
+		return // the gate was shut: look again
+	}
+	t := h.tracks[slot]
+	t.LastError, t.LastDetail, t.RetryAt = reason, err.Error(), time.Now().Add(wait)
+	h.tracks[slot] = t
+	h.say("slot "+slot, string(reason), h.log.Warn().Str("slot", slot).Str("reason", string(reason)).
+		Str("sqlstate", sqlState(err)).Err(err).Str("hint", reason.Hint()), "step failed")
+}
+
+// actAnchor begins what was decided for the anchor, and asks for a running-xacts
+// record while its creation waits for one.
+func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
+	switch d.Anchor.Kind {
+	case AnchorCreate:
+		h.anchor = Anchor{Phase: AnchorCreating, Name: newAnchorName(), Started: time.Now()}
+		name := h.anchor.Name
+		actx, cancel := context.WithCancel(ctx)
+		h.anchorStop = cancel
+		h.workers.Go(func() {
+			conn, lsn, err := createAnchor(actx, h.sessions, name)
+			h.results <- result{anchor: AnchorCreate, name: name, conn: conn, lsn: lsn, err: err}
+		})
+	case AnchorAdvance:
+		if len(d.Anchor.Behind) > 0 {
+			h.log.Warn().Strs("slots", d.Anchor.Behind).Stringer("target_lsn", d.Anchor.Target).
+				Msg("anchor moves on past its budget, slots left behind wait for their subscribers")
+		}
+		h.anchor.Phase, h.anchor.Started = AnchorMoving, time.Now()
+		conn, target, tli := h.anchorConn, d.Anchor.Target, h.standby.ReceivedTLI
+		actx, cancel := context.WithCancel(ctx)
+		h.anchorStop = cancel
+		h.workers.Go(func() {
+			lsn, err := conn.advance(actx, target, tli)
+			h.results <- result{anchor: AnchorAdvance, name: conn.name, conn: conn, lsn: lsn, err: err}
+		})
+	case AnchorClose:
+		h.closeAnchor()
+		if d.Anchor.Why != ReasonNotInRecovery {
+			h.failAnchor(d.Anchor.Why, "")
+		}
+	}
+	if d.NeedSnapshot && time.Since(h.lastAsk) > 200*time.Millisecond {
+		h.lastAsk = time.Now()
+		h.snapshots++
+		if h.cfg.RequestSnapshot != nil {
+			h.cfg.RequestSnapshot()
+		}
+	}
+}
+
+func (h *Helper) settleAnchor(r result) {
+	if r.name != h.anchor.Name { // given up meanwhile
+		if r.conn != nil {
+			r.conn.close()
+		}
+		return
+	}
+	h.anchorStop()
+	h.anchorStop = nil
+	switch {
+	case r.err != nil && r.anchor == AnchorAdvance && classifyIsNone(r.err):
+		h.anchor.Phase = AnchorLive // the gate was shut; the anchor has not been touched
+	case r.err != nil:
+		if r.conn != nil {
+			r.conn.close()
+		}
+		h.anchorConn = nil
+		reason, _ := classify(r.err)
+		h.failAnchor(reason, r.err.Error())
+	case r.anchor == AnchorCreate:
+		h.anchorConn = r.conn
+		h.anchor.Phase, h.anchor.Position, h.anchor.LastAdvance = AnchorLive, r.lsn, time.Now()
+		delete(h.said, "anchor")
+		h.log.Info().Str("anchor", h.anchor.Name).Stringer("confirmed_flush_lsn", r.lsn).
+			Dur("took", time.Since(h.anchor.Started)).Msg("anchor made")
+	default:
+		h.anchor.Phase, h.anchor.Position, h.anchor.LastAdvance = AnchorLive, r.lsn, time.Now()
+	}
+}
+
+func classifyIsNone(err error) bool {
+	reason, _ := classify(err)
+	return reason == ReasonNone
+}
+
+// failAnchor goes back to no anchor, with the reason kept until there is one.
+func (h *Helper) failAnchor(why Reason, detail string) {
+	h.anchor = Anchor{LastError: why, LastDetail: detail, RetryAt: time.Now().Add(anchorRetry)}
+	if why != ReasonNone {
+		h.say("anchor", string(why), h.log.Warn().Str("reason", string(why)).Str("detail", detail).
+			Str("hint", why.Hint()), "anchor lost, slots that are ready stay so")
+	}
+}
+
+// closeAnchor ends the anchor's session, whatever it is doing.
+func (h *Helper) closeAnchor() {
+	if h.anchorStop != nil {
+		h.anchorStop() // ends a create or an advance; settleAnchor closes its session
+		h.anchorStop = nil
+	}
+	if h.anchorConn != nil && h.anchor.Phase != AnchorMoving {
+		h.anchorConn.close()
+	}
+	h.anchorConn = nil
+	h.anchor = Anchor{}
+}
+
+func newAnchorName() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
+	return anchorPrefix + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,300 @@
+package decoder
+
+import (
+	"slices"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Decide looks at a view and says what state every slot is in and what to do
+// now. It is pure. Steps are independent of each other: one slot's trouble
+// never keeps another's step back (I-11).
+func Decide(v *View) Decision {
+	d := Decision{Tracks: observeProtection(v), AnchorProven: v.Anchor.Proven}
+	top := overall(v)
+	d.Overall, d.Detail = top.reason, top.detail
+	if v.Upstream.Message != nil {
+		for i := range v.Upstream.Message.Slots {
+			st, step := judge(v, top, d.Tracks, &v.Upstream.Message.Slots[i])
+			d.Slots = append(d.Slots, st)
+			if step.Kind != "" && mayStep(v, d.Tracks, step) {
+				d.Steps = append(d.Steps, step)
+			}
+		}
+	}
+	gone, steps := judgeGone(v, top)
+	d.Slots = append(d.Slots, gone...)
+	d.Steps = append(d.Steps, steps...)
+	slices.SortFunc(d.Slots, func(a, b SlotStatus) int { return compareNames(a.Name, b.Name) })
+
+	d.Anchor = decideAnchor(v, top)
+	d.AnchorProven = anchorProven(v, top)
+	d.NeedSnapshot = v.Anchor.Phase == AnchorCreating || d.Anchor.Kind == AnchorCreate
+	return d
+}
+
+func compareNames(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// mayStep holds a step back while another step of the same slot is under way
+// or while an error of the slot cools down.
+func mayStep(v *View, tracks map[string]Track, s Step) bool {
+	return !v.Busy[s.Slot] && !v.Now.Before(tracks[s.Slot].RetryAt)
+}
+
+// judge says the state of one upstream slot, and the step it needs.
+func judge(v *View, top verdict, tracks map[string]Track, u *protocol.SlotState) (SlotStatus, Step) {
+	row, owned := v.Owned[u.Name]
+	local, exists := v.Standby.Slot(u.Name)
+	st := describe(v, u, local, exists)
+	st.Exists = exists && owned && !row.Released
+
+	var x verdict
+	var step Step
+	switch {
+	case exists && local.Synced, v.Standby.SyncReplicationSlots && u.Failover && !v.Upstream.Message.InRecovery: // I-16
+		x = blocked(ReasonSlotSync, "")
+		if st.Exists && !local.Synced {
+			step = Step{Kind: StepDrop, Why: ReasonSlotSync}
+		}
+	case top.bad():
+		x = top
+	case exists && (!owned || row.Released):
+		x, step = judgeForeign(v, u, &local, row, owned)
+	case exists:
+		x, step = judgeOwned(v, u, &local, row, tracks[u.Name])
+	default:
+		x, step = judgeMissing(v, u)
+	}
+	if top.bad() {
+		step = Step{} // nothing is done on a state that is stale, or of another history
+	}
+	if t := tracks[u.Name]; t.LastError != ReasonNone && v.Now.Before(t.RetryAt) && !x.ready() {
+		x = verdict{errorState(t.LastError), t.LastError, t.LastDetail}
+	}
+	st.State, st.Reason, st.Detail = x.state, x.reason, x.detail
+	if st.Reason == ReasonSubscriberBehind {
+		st.Missing = v.Anchor.Position - u.ConfirmedFlushLSN
+	}
+	if step.Kind != "" {
+		step.Slot, step.Database, step.Plugin = u.Name, u.Database, u.Plugin
+		step.Upstream, step.Timeline = u.ConfirmedFlushLSN, v.Upstream.Message.TimelineID
+	}
+	return st, step
+}
+
+func (x verdict) ready() bool { return x.state == StateReady }
+
+// errorState says whether an error passes by itself.
+func errorState(r Reason) State {
+	switch r {
+	case ReasonSlotsExhausted, ReasonPluginMissing, ReasonDatabaseRefused, ReasonPrivilege, ReasonLedger:
+		return StateBlocked
+	}
+	return StatePending
+}
+
+func describe(v *View, u *protocol.SlotState, local LocalSlot, exists bool) SlotStatus {
+	st := SlotStatus{Name: u.Name, Database: u.Database, Plugin: u.Plugin, Upstream: u.ConfirmedFlushLSN}
+	if !exists {
+		return st
+	}
+	st.Local, st.Active = local.ConfirmedFlushLSN, local.Active
+	if st.Local != protocol.InvalidLSN && u.ConfirmedFlushLSN > st.Local {
+		st.Lag = u.ConfirmedFlushLSN - st.Local
+	}
+	if end := max(v.Standby.Receive, v.Standby.Replay); local.RestartLSN != protocol.InvalidLSN && end > local.RestartLSN {
+		st.Retained = end - local.RestartLSN
+	}
+	return st
+}
+
+// judgeOwned judges a slot on the standby that the ledger says is the helper's.
+func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t Track) (verdict, Step) {
+	switch {
+	case l.Physical || l.Temporary || l.Database != row.Database || l.Plugin != row.Plugin ||
+		row.Intent == IntentNone && l.ConfirmedFlushLSN != 0 && l.ConfirmedFlushLSN < row.BornLSN:
+		// I-9, I-10: a slot never goes back, so this is not the one of the ledger.
+		return blocked(ReasonNameClash, "not the slot the ledger describes"), Step{Kind: StepForget, Why: ReasonNameClash}
+	case l.Database != u.Database || l.Plugin != u.Plugin:
+		return drop(pending(ReasonBeingRebuilt, "made again upstream for database %q and plugin %q", u.Database, u.Plugin))
+	case l.InvalidationReason != "":
+		return drop(pending(Reason(l.InvalidationReason), "invalidated on the standby"))
+	case row.Intent == IntentDrop, l.ConfirmedFlushLSN == 0, l.RestartLSN == 0:
+		return drop(pending(ReasonBeingRebuilt, "half made"))
+	case u.InvalidationReason != "": // I-15
+		return drop(blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason))
+	case u.TwoPhase != l.TwoPhase || u.TwoPhase: // I-8
+		return drop(blocked(ReasonTwoPhase, ""))
+	case u.ConfirmedFlushLSN == 0: // I-14: a new incarnation
+		return drop(pending(ReasonBeingCreated, ""))
+	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.coversAhead(l.ConfirmedFlushLSN): // I-14
+		return pending(ReasonAheadAfterCrash, "%d bytes", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN), Step{}
+	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4
+		return drop(pending(ReasonConsumedOnStandby, "%d bytes past the subscriber", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN))
+	}
+	protection := held(v, l.CatalogXmin)
+	if t.Distrusted { // I-3
+		if !protection.bad() && anchorUsable(v) {
+			return drop(pending(ReasonDistrusted, ""))
+		}
+		return pending(ReasonDistrusted, ""), Step{}
+	}
+	switch {
+	case protection.bad():
+		return protection, Step{}
+	case !upstreamReady(v, u):
+		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
+	case row.Intent == IntentCopy: // killed between the copy and the row: settle the row
+		return verdict{state: StateReady}, Step{Kind: StepAdopt}
+	}
+	return verdict{state: StateReady}, planAdvance(v, u, l, t)
+}
+
+func drop(x verdict) (verdict, Step) { return x, Step{Kind: StepDrop, Why: x.reason} }
+
+// judgeForeign judges a slot of the same name that is not the helper's: it was
+// the node's own while it was a primary, or somebody made it (I-9). It may be
+// adopted if it would be ready, and lies on the history that is now followed.
+func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, recorded bool) (verdict, Step) {
+	if l.Physical || l.Temporary || l.Database != u.Database || l.Plugin != u.Plugin {
+		return blocked(ReasonNameClash, "the standby's is %s", identity(l)), Step{}
+	}
+	// A slot that the ledger recorded while this node was the primary belonged to
+	// the same subscriber: one that cannot be used any more may be replaced.
+	replace := func(x verdict) (verdict, Step) {
+		if recorded {
+			return drop(pending(x.reason, "%s", x.detail))
+		}
+		return x, Step{}
+	}
+	switch {
+	case u.TwoPhase || l.TwoPhase: // I-8
+		return blocked(ReasonTwoPhase, ""), Step{}
+	case u.InvalidationReason != "":
+		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
+	case l.InvalidationReason != "":
+		return replace(blocked(ReasonNameClash, "the standby's is invalid: %s", l.InvalidationReason))
+	case l.ConfirmedFlushLSN == 0 || l.RestartLSN == 0:
+		return blocked(ReasonNameClash, "the standby's is still being created"), Step{}
+	case u.ConfirmedFlushLSN == 0:
+		return pending(ReasonBeingCreated, ""), Step{}
+	case v.Standby.ReceivedTLI > 1 && v.Standby.SwitchTLI != v.Standby.ReceivedTLI:
+		return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI), Step{}
+	case v.Standby.ReceivedTLI > 1 && l.ConfirmedFlushLSN > v.Standby.Switch:
+		return replace(blocked(ReasonOffHistory, "at %v, switched at %v", l.ConfirmedFlushLSN, v.Standby.Switch))
+	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN:
+		return pending(ReasonAheadOfUpstream, "%d bytes", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN), Step{}
+	}
+	if x := held(v, l.CatalogXmin); x.bad() {
+		return x, Step{}
+	}
+	if !upstreamReady(v, u) {
+		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
+	}
+	return pending(ReasonBeingMade, "being adopted"), Step{Kind: StepAdopt}
+}
+
+func identity(l *LocalSlot) string {
+	switch {
+	case l.Physical:
+		return "a physical slot"
+	case l.Temporary:
+		return "a temporary slot"
+	}
+	return "for database " + l.Database + " and plugin " + l.Plugin
+}
+
+// judgeMissing judges an upstream slot that the standby does not have.
+func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
+	switch {
+	case u.InvalidationReason != "":
+		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
+	case u.TwoPhase: // I-8
+		return blocked(ReasonTwoPhase, ""), Step{}
+	case u.ConfirmedFlushLSN == 0:
+		return pending(ReasonBeingCreated, ""), Step{}
+	case v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving:
+		return whyNoAnchor(v), Step{}
+	case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2
+		return pending(ReasonSubscriberBehind, "%d bytes", v.Anchor.Position-u.ConfirmedFlushLSN), Step{}
+	case v.Standby.Replay < v.Anchor.Position: // I-0
+		return pending(ReasonWALNotReplayed, "%v replayed, %v needed", v.Standby.Replay, v.Anchor.Position), Step{}
+	}
+	if x := held(v, v.Anchor.CatalogXmin); x.bad() { // I-3
+		return x, Step{}
+	}
+	if !upstreamReady(v, u) {
+		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
+	}
+	if v.Anchor.Phase == AnchorMoving {
+		return pending(ReasonBeingMade, "the anchor is being advanced"), Step{}
+	}
+	return pending(ReasonBeingMade, ""), Step{Kind: StepCopy, Target: v.Anchor.Position}
+}
+
+// upstreamReady says whether the upstream's own slot allows ours to be ready.
+// Behind a standby readiness is handed on, never upgraded; a slot that
+// PostgreSQL's own worker keeps there is persistent only once it is sync-ready.
+func upstreamReady(v *View, u *protocol.SlotState) bool {
+	return !v.Upstream.Message.InRecovery || u.Readiness == protocol.ReadinessReady || u.Synced
+}
+
+// judgeGone judges rows of the ledger whose slot the upstream does not have.
+// Only a whole, fresh message of this history is believed (I-15).
+func judgeGone(v *View, top verdict) (list []SlotStatus, steps []Step) {
+	if top.bad() {
+		return nil, nil
+	}
+	for name, row := range v.Owned {
+		if slices.ContainsFunc(v.Upstream.Message.Slots, func(u protocol.SlotState) bool { return u.Name == name }) {
+			continue
+		}
+		local, exists := v.Standby.Slot(name)
+		switch {
+		case row.Released && exists:
+			st := describe(v, &protocol.SlotState{Name: name, Database: row.Database, Plugin: row.Plugin}, local, true)
+			st.State, st.Reason = StateBlocked, ReasonNotOnUpstream
+			list = append(list, st)
+		case v.Busy[name]:
+		case !exists:
+			steps = append(steps, Step{Kind: StepForget, Slot: name})
+		case local.Physical || local.Synced || local.Database != row.Database || local.Plugin != row.Plugin:
+			steps = append(steps, Step{Kind: StepForget, Slot: name, Why: ReasonNameClash})
+		default:
+			steps = append(steps, Step{
+				Kind: StepDrop, Slot: name, Database: row.Database, Plugin: row.Plugin,
+				Timeline: v.Upstream.Message.TimelineID, Why: ReasonNotOnUpstream,
+			})
+		}
+	}
+	slices.SortFunc(steps, func(a, b Step) int { return compareNames(a.Slot, b.Slot) })
+	return list, steps
+}
+
+// observeProtection carries the tracks on with what this view shows of I-3.
+func observeProtection(v *View) map[string]Track {
+	tracks := make(map[string]Track, len(v.Tracks))
+	for name, t := range v.Tracks {
+		row, owned := v.Owned[name]
+		l, exists := v.Standby.Slot(name)
+		switch {
+		case !exists || !owned || row.Released:
+			t.Proven, t.Distrusted = false, false
+		case overall(v).bad():
+		case !held(v, l.CatalogXmin).bad():
+			t.Proven = true
+		case t.Proven && broken(v, l.CatalogXmin):
+			t.Distrusted = true
+		}
+		tracks[name] = t
+	}
+	return tracks
+}

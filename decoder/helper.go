@@ -1,0 +1,231 @@
+package decoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Config is what a Helper needs. Zero values of optional fields are stated.
+type Config struct {
+	Standby     string         // conninfo of the standby
+	StateDir    string         // where the ledger lives
+	Host        string         // name of this machine, part of the ledger's identity
+	MaxSessions int            // sessions on the standby for steps, beside the two of the helper itself; 0: 4
+	Settings    Settings       // zero: DefaultSettings
+	Logger      zerolog.Logger // zero: silent
+
+	// RequestSnapshot asks the upstream for a running-xacts record without waiting.
+	// nil: the request travels in the helper's report.
+	RequestSnapshot func()
+}
+
+// lookInterval is how often the standby is looked at when nothing has happened;
+// minLookInterval bounds how often when much has.
+const (
+	lookInterval       = time.Second
+	minLookInterval    = 20 * time.Millisecond
+	lookTimeout        = 5 * time.Second
+	checkpointInterval = 10 * time.Second
+	defaultMaxSessions = 4
+	stallTimeout       = 5 * time.Second // replay at rest while WAL waits, before our work is given up
+	anchorRetry        = 2 * time.Second
+)
+
+// Helper keeps the standby's slots. One goroutine, Run's, owns its state; steps
+// run in goroutines of their own and report back to it.
+type Helper struct {
+	cfg      Config
+	log      zerolog.Logger
+	sessions *sessions
+	inbox    *inbox
+
+	status atomic.Pointer[Status]
+	report atomic.Pointer[report]
+
+	// Owned by Run's goroutine.
+	monitor     *pgx.Conn // reads the standby's state, nothing else
+	ledger      *Ledger
+	node        NodeIdentity
+	seen        *protocol.SlotMessage // the message the tracks know
+	tracks      map[string]Track
+	busy        map[string]stepRun
+	anchor      Anchor
+	anchorConn  *anchorSession
+	anchorStop  context.CancelFunc
+	standby     standbyFacts
+	lastLook    time.Time
+	history     History
+	historyTLI  uint32
+	historyNext time.Time
+	stall       stallWatch
+	checkpoint  time.Time
+	snapshots   uint64
+	lastAsk     time.Time
+	said        map[string]string // what was logged last of each subject: one line a change
+	promotion   *PromotionReport
+
+	results chan result
+	workers sync.WaitGroup
+}
+
+// stepRun is a step under way.
+type stepRun struct {
+	step   Step
+	start  time.Time
+	cancel context.CancelFunc
+}
+
+// result is what a goroutine of a step, or of the anchor, reports back.
+type result struct {
+	step   Step
+	lsn    protocol.LSN
+	took   time.Duration
+	err    error
+	anchor AnchorStepKind
+	name   string // of the anchor
+	conn   *anchorSession
+}
+
+// report is the newest HelperReport and a channel that closes when it is not the
+// newest any more.
+type report struct {
+	body    *protocol.HelperReport
+	changed chan struct{}
+}
+
+// New checks the configuration and reports all that is wrong with it. It
+// connects nowhere: a standby that is down is a state, not an error.
+func New(cfg Config) (*Helper, error) {
+	if cfg.MaxSessions == 0 {
+		cfg.MaxSessions = defaultMaxSessions
+	}
+	if cfg.Settings == (Settings{}) {
+		cfg.Settings = DefaultSettings()
+	}
+	var errs []error
+	if cfg.StateDir == "" {
+		errs = append(errs, errors.New("no state directory given: the helper must remember which slots are its own"))
+	}
+	if cfg.MaxSessions < 1 {
+		errs = append(errs, fmt.Errorf("max sessions is %d: at least 1 is needed", cfg.MaxSessions))
+	}
+	sessions, err := newSessions(cfg.Standby, cfg.MaxSessions)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	h := &Helper{
+		cfg: cfg, log: cfg.Logger, sessions: sessions, inbox: newInbox(),
+		tracks: map[string]Track{}, busy: map[string]stepRun{}, said: map[string]string{},
+		results: make(chan result, cfg.MaxSessions+1),
+	}
+	h.status.Store(&Status{Role: RoleUnknown, Reason: ReasonStandbyUnreachable, Detail: "not looked at yet"})
+	h.report.Store(&report{body: &protocol.HelperReport{}, changed: make(chan struct{})})
+	return h, nil
+}
+
+// Deliver takes a slot message in. It never blocks.
+func (h *Helper) Deliver(m *protocol.SlotMessage) { h.inbox.put(m, time.Now()) }
+
+// NoRelay notes that the upstream address answers, but not as a relay.
+func (h *Helper) NoRelay() { h.inbox.noRelay() }
+
+// Report returns the newest report for the relay, and a channel that closes when
+// there is a newer one.
+func (h *Helper) Report() (*protocol.HelperReport, <-chan struct{}) {
+	r := h.report.Load()
+	return r.body, r.changed
+}
+
+// Status returns the newest status. The value is not changed any more.
+func (h *Helper) Status() *Status { return h.status.Load() }
+
+// Run keeps the slots until the context ends. It returns after all of its
+// sessions and goroutines have. READY slots stay; the anchor goes.
+func (h *Helper) Run(ctx context.Context) error {
+	defer h.shutdown()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.inbox.wake:
+		case r := <-h.results:
+			h.settle(r)
+			h.drainResults()
+		case <-timer.C:
+		}
+		if wait := minLookInterval - time.Since(h.lastLook); wait > 0 {
+			timer.Reset(wait)
+			continue
+		}
+		h.look(ctx)
+		h.lastLook = time.Now()
+		timer.Reset(h.nextLook())
+	}
+}
+
+// nextLook is when to look again if nothing happens before. An anchor in creation
+// waits for a record that has to be asked for.
+func (h *Helper) nextLook() time.Duration {
+	if h.anchor.Phase == AnchorCreating {
+		return lookInterval / 4
+	}
+	return lookInterval
+}
+
+func (h *Helper) drainResults() {
+	for {
+		select {
+		case r := <-h.results:
+			h.settle(r)
+		default:
+			return
+		}
+	}
+}
+
+// shutdown cancels what is under way and waits for it.
+func (h *Helper) shutdown() {
+	for _, run := range h.busy {
+		run.cancel()
+	}
+	h.closeAnchor()
+	done := make(chan struct{})
+	go func() { h.workers.Wait(); close(done) }()
+	for {
+		select {
+		case r := <-h.results:
+			h.settle(r)
+			continue
+		case <-done:
+		}
+		break
+	}
+	h.drainResults()
+	h.closeAnchor()
+	if h.monitor != nil {
+		closeSession(h.monitor)
+	}
+	h.sessions.close()
+}
+
+// say logs a subject's state once per change.
+func (h *Helper) say(subject, state string, event *zerolog.Event, msg string) {
+	if h.said[subject] == state {
+		event.Discard()
+		return
+	}
+	h.said[subject] = state
+	event.Msg(msg)
+}

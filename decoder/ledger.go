@@ -1,0 +1,164 @@
+package decoder
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ledgerFile and ledgerVersion name the ledger's file and format.
+const (
+	ledgerFile    = "ledger.json"
+	ledgerVersion = 1
+)
+
+// NodeIdentity tells one standby from another, and one life of its data
+// directory from an earlier one. A ledger is believed only on the node, and in
+// the life, it was written in (I-10).
+type NodeIdentity struct {
+	SystemIdentifier uint64 `json:"system_identifier,string"`
+	DataDirectory    string `json:"data_directory"`
+	Host             string `json:"host"` // name of the machine, as the server's own files cannot tell it
+}
+
+// Ledger is the helper's record of the slots that are its own. It is written
+// before a slot is made and before it is dropped. Its owner is the helper's
+// loop; it is not safe for concurrent use.
+type Ledger struct {
+	path string
+	body ledgerBody
+}
+
+type ledgerBody struct {
+	Version int                  `json:"version"`
+	Node    NodeIdentity         `json:"node"`
+	Slots   map[string]LedgerRow `json:"slots"`
+}
+
+// OpenLedger reads the ledger in dir, or begins an empty one. A ledger of
+// another node is renamed out of the way and reported in setAside; its slots
+// then have to pass for adoption like any other. An older life of the same node
+// shows slot by slot: in slots that are not there, or are behind BornLSN.
+func OpenLedger(dir string, node NodeIdentity) (l *Ledger, setAside string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", fmt.Errorf("create state directory: %w", err)
+	}
+	l = &Ledger{path: filepath.Join(dir, ledgerFile)}
+	fresh := ledgerBody{Version: ledgerVersion, Node: node, Slots: map[string]LedgerRow{}}
+	raw, err := os.ReadFile(l.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.body = fresh
+		return l, "", l.write()
+	case err != nil:
+		return nil, "", fmt.Errorf("read ledger: %w", err)
+	}
+	why := ""
+	if err := json.Unmarshal(raw, &l.body); err != nil {
+		why = fmt.Sprintf("it cannot be read: %v", err)
+	} else {
+		why = l.body.foreignTo(node)
+	}
+	if why == "" {
+		if l.body.Slots == nil {
+			l.body.Slots = map[string]LedgerRow{}
+		}
+		return l, "", l.write() // proves at start that it can be written
+	}
+	aside := fmt.Sprintf("%s.set-aside-%s", l.path, time.Now().UTC().Format("20060102T150405"))
+	if err := os.Rename(l.path, aside); err != nil {
+		return nil, "", fmt.Errorf("set ledger aside: %w", err)
+	}
+	l.body = fresh
+	return l, fmt.Sprintf("ledger renamed to %s: %s", filepath.Base(aside), why), l.write()
+}
+
+// foreignTo says why a ledger is not this node's, or "" when it is.
+func (b *ledgerBody) foreignTo(node NodeIdentity) string {
+	switch {
+	case b.Version != ledgerVersion:
+		return fmt.Sprintf("its version is %d, known is %d", b.Version, ledgerVersion)
+	case b.Node.SystemIdentifier != node.SystemIdentifier:
+		return fmt.Sprintf("it is of system identifier %d, this server is %d", b.Node.SystemIdentifier, node.SystemIdentifier)
+	case b.Node.DataDirectory != node.DataDirectory || b.Node.Host != node.Host:
+		return fmt.Sprintf("it is of %s on %s, this server is %s on %s",
+			b.Node.DataDirectory, b.Node.Host, node.DataDirectory, node.Host)
+	}
+	return ""
+}
+
+// Rows returns a copy of all rows by slot name.
+func (l *Ledger) Rows() map[string]LedgerRow { return maps.Clone(l.body.Slots) }
+
+// Update changes rows in one write. When it returns nil they are on disk; when
+// it returns an error, nothing has changed.
+func (l *Ledger) Update(change func(rows map[string]LedgerRow)) error {
+	old := l.body.Slots
+	l.body.Slots = maps.Clone(old)
+	change(l.body.Slots)
+	if maps.Equal(old, l.body.Slots) {
+		return nil
+	}
+	if err := l.write(); err != nil {
+		l.body.Slots = old
+		return err
+	}
+	return nil
+}
+
+// write replaces the file by rename, with fsync of the file and the directory.
+func (l *Ledger) write() error {
+	raw, err := json.MarshalIndent(&l.body, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode ledger: %w", err)
+	}
+	return replaceFile(l.path, append(raw, '\n'))
+}
+
+// replaceFile writes content so that after a crash the file is the old one or
+// the new one, whole.
+func replaceFile(path string, content []byte) (err error) {
+	tmp := path + ".new"
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// newIntentID draws the 64-bit id of an intent.
+func newIntentID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,236 @@
+package decoder
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// look reads both sides once, decides, and begins what was decided.
+func (h *Helper) look(ctx context.Context) {
+	if err := h.observe(ctx); err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		h.say("standby", err.Error(), h.log.Warn().Err(err).Str("hint", ReasonStandbyUnreachable.Hint()),
+			"standby cannot be looked at")
+		h.publishUnreachable(err)
+		return
+	}
+	h.say("standby", "ok", h.log.Info().Uint32("server_version_num", h.standby.ServerVersionNum).
+		Bool("in_recovery", h.standby.InRecovery), "standby is looked at")
+	if h.ledger == nil {
+		if err := h.openLedger(); err != nil {
+			h.say("ledger", err.Error(), h.log.Error().Err(err).Str("hint", ReasonLedger.Hint()), "ledger cannot be opened")
+			h.publishUnreachable(err)
+			return
+		}
+	}
+	up := h.takeMessage()
+	if !h.standby.InRecovery {
+		h.onPrimary(ctx)
+	}
+	h.readSwitch(ctx)
+	h.dropLostAnchor()
+	view := h.view(up)
+	d := Decide(&view)
+	maps.Copy(h.tracks, d.Tracks)
+	h.anchor.Proven = d.AnchorProven
+	h.watchReplay()
+	h.act(ctx, &d)
+	h.saveCheckpoint()
+	h.publish(&view, &d)
+}
+
+// observe reads the standby's state over a session that does nothing else.
+func (h *Helper) observe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	var err error
+	if h.monitor == nil || h.monitor.IsClosed() {
+		if h.monitor, err = h.sessions.connect(ctx, ""); err != nil {
+			h.monitor = nil
+			return err
+		}
+	}
+	facts, err := readStandby(ctx, h.monitor)
+	if err != nil {
+		closeSession(h.monitor)
+		h.monitor = nil
+		return err
+	}
+	facts.Switch, facts.SwitchTLI = h.standby.Switch, h.standby.SwitchTLI
+	h.standby = facts
+	return nil
+}
+
+func (h *Helper) openLedger() error {
+	h.node = NodeIdentity{
+		SystemIdentifier: h.standby.SystemIdentifier, DataDirectory: h.standby.dataDirectory, Host: h.cfg.Host,
+	}
+	ledger, setAside, err := OpenLedger(h.cfg.StateDir, h.node)
+	if err != nil {
+		return err
+	}
+	h.ledger = ledger
+	if setAside != "" {
+		h.log.Warn().Str("detail", setAside).Msg("ledger is not of this node and was set aside")
+	}
+	rows := ledger.Rows()
+	for name := range rows {
+		row := rows[name]
+		h.tracks[name] = row.track()
+	}
+	h.log.Info().Int("slots", len(rows)).Str("data_directory", h.node.DataDirectory).Msg("ledger opened")
+	return nil
+}
+
+// takeMessage brings the tracks up to the newest slot message. A message of
+// another system is refused here, before anything of it is remembered (I-6).
+func (h *Helper) takeMessage() Upstream {
+	up := h.inbox.get()
+	m := up.Message
+	if m == nil {
+		return up
+	}
+	if m.SystemIdentifier != h.standby.SystemIdentifier {
+		h.say("system", "other", h.log.Error().Uint64("upstream", m.SystemIdentifier).
+			Uint64("standby", h.standby.SystemIdentifier).Str("hint", ReasonOtherSystem.Hint()),
+			"slot messages are of another cluster and are ignored")
+		up.OtherSystem, up.Message = m.SystemIdentifier, nil
+		return up
+	}
+	h.say("system", "same", h.log.Info().Uint64("system_identifier", m.SystemIdentifier), "slot messages arrive")
+	// Only what belongs to the history that is received counts as U: a message of
+	// the old primary after a switch, or of the new one before it, does not.
+	if h.seen == m || m.TimelineID != h.standby.ReceivedTLI {
+		return up
+	}
+	h.seen = m
+	names := make(map[string]bool, len(m.Slots))
+	for i := range m.Slots {
+		u := &m.Slots[i]
+		names[u.Name] = true
+		h.tracks[u.Name] = h.tracks[u.Name].Observe(m, u)
+	}
+	for name := range h.tracks {
+		if !names[name] && h.busy[name].cancel == nil {
+			delete(h.tracks, name)
+		}
+	}
+	return up
+}
+
+// readSwitch learns where the timeline that is received began. It is needed for
+// adoption only, and asked for once per timeline.
+func (h *Helper) readSwitch(ctx context.Context) {
+	tli := h.standby.ReceivedTLI
+	if tli == 0 || tli == h.standby.SwitchTLI || time.Now().Before(h.historyNext) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, history, err := readHistory(ctx, h.sessions, tli)
+	if err != nil {
+		h.historyNext = time.Now().Add(2 * time.Second)
+		h.say("history", err.Error(), h.log.Warn().Err(err), "timeline history cannot be read")
+		return
+	}
+	h.standby.Switch, h.standby.SwitchTLI = history.LastSwitch(), tli
+	h.say("history", fmt.Sprint(tli), h.log.Info().Uint32("timeline", tli).
+		Stringer("switch_lsn", h.standby.Switch), "timeline is received")
+}
+
+func (h *Helper) view(up Upstream) View {
+	v := View{
+		Now: time.Now(), Standby: h.standby.Standby, Upstream: up, Owned: h.ledger.Rows(), Tracks: h.tracks,
+		Anchor: h.anchor, Busy: make(map[string]bool, len(h.busy)), Settings: h.cfg.Settings,
+	}
+	v.Settings.CreateDeadline += h.standby.ApplyDelay
+	for name, run := range h.busy {
+		v.Busy[name] = true
+		if run.step.Kind == StepCopy {
+			v.Anchor.Copies++
+		}
+	}
+	if l, ok := v.Standby.Slot(h.anchor.Name); ok && h.anchor.Phase != AnchorCreating {
+		v.Anchor.Position, v.Anchor.RestartLSN, v.Anchor.CatalogXmin = l.ConfirmedFlushLSN, l.RestartLSN, l.CatalogXmin
+	}
+	return v
+}
+
+// dropLostAnchor notices that the server has dropped the anchor: a recovery
+// conflict ends its session, and the slot with it.
+func (h *Helper) dropLostAnchor() {
+	if h.anchor.Phase != AnchorLive {
+		return
+	}
+	if l, ok := h.standby.Slot(h.anchor.Name); ok && l.InvalidationReason == "" {
+		return
+	}
+	h.closeAnchor()
+	h.failAnchor(ReasonRecoveryConflict, "the anchor's session was ended by the server")
+}
+
+// stallWatch sees replay stand still (I-11).
+type stallWatch struct {
+	replay protocol.LSN
+	since  time.Time
+}
+
+// watchReplay gives up our own long steps when replay stands still while WAL
+// waits: one of them may be what holds it up.
+func (h *Helper) watchReplay() {
+	s := &h.standby
+	now := time.Now()
+	if s.Replay != h.stall.replay || s.Receive <= s.Replay || s.ReplayPaused || s.ApplyDelay > 0 || !s.InRecovery {
+		h.stall = stallWatch{replay: s.Replay, since: now}
+		return
+	}
+	if now.Sub(h.stall.since) < stallTimeout {
+		return
+	}
+	for name, run := range h.busy {
+		if now.Sub(run.start) > stallTimeout {
+			h.log.Warn().Str("slot", name).Stringer("replay_lsn", s.Replay).Stringer("receive_lsn", s.Receive).
+				Msg("replay stands still, step is given up")
+			run.cancel()
+		}
+	}
+	if (h.anchor.Phase == AnchorCreating || h.anchor.Phase == AnchorMoving) && now.Sub(h.anchor.Started) > stallTimeout {
+		h.log.Warn().Stringer("replay_lsn", s.Replay).Stringer("receive_lsn", s.Receive).
+			Msg("replay stands still, anchor is given up")
+		h.closeAnchor()
+		h.failAnchor(ReasonWALNotReplayed, "replay stood still")
+	}
+}
+
+// saveCheckpoint writes to the ledger what a restarted helper needs to know of
+// the past.
+func (h *Helper) saveCheckpoint() {
+	if !h.standby.InRecovery || time.Since(h.checkpoint) < checkpointInterval {
+		return
+	}
+	h.checkpoint = time.Now()
+	err := h.ledger.Update(func(rows map[string]LedgerRow) {
+		for name, row := range rows {
+			if t, ok := h.tracks[name]; ok && !row.Released && t.Confirmed != 0 {
+				row.UpstreamLSN, row.HighLSN = t.Confirmed, t.High
+				row.PostmasterStart, row.TimelineID = t.PostmasterStart, t.TimelineID
+				rows[name] = row
+			}
+		}
+	})
+	h.sayLedger(err)
+}
+
+func (h *Helper) sayLedger(err error) {
+	if err != nil {
+		h.say("ledger", err.Error(), h.log.Error().Err(err).Str("hint", ReasonLedger.Hint()), "ledger cannot be written")
+		return
+	}
+	h.say("ledger", "", h.log.Debug(), "ledger is written")
+}

@@ -1,0 +1,174 @@
+package decoder
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// promotionFile keeps the report of the last promotion in the state directory.
+const promotionFile = "promotion.json"
+
+// promotionTimeout bounds the last advances. What is not done by then is left:
+// the slot is usable where it is, its subscriber is sent more a second time.
+const promotionTimeout = 30 * time.Second
+
+// onPrimary ends the helper's work on a server that has been promoted (I-7), and
+// on a primary keeps a record of its slots, so that they are known when the
+// server becomes a standby.
+func (h *Helper) onPrimary(ctx context.Context) {
+	h.closeAnchor() // pending slots vanish with it
+	rows := h.ledger.Rows()
+	for _, row := range rows {
+		if !row.Released {
+			h.promote(ctx)
+			break
+		}
+	}
+	h.recordPrimarySlots()
+}
+
+// promote advances every slot for the last time and hands it to its subscriber.
+func (h *Helper) promote(ctx context.Context) {
+	h.log.Info().Msg("server is promoted")
+	for _, run := range h.busy {
+		run.cancel()
+	}
+	for len(h.busy) > 0 {
+		h.settle(<-h.results)
+	}
+	ctx, cancel := context.WithTimeout(ctx, promotionTimeout)
+	defer cancel()
+	timeline, history, err := readHistory(ctx, h.sessions, 0)
+	if err != nil {
+		h.log.Warn().Err(err).Msg("timeline history cannot be read, slots stay where they are")
+	}
+	if err := h.observe(ctx); err != nil { // cancelled steps may have moved slots
+		h.log.Warn().Err(err).Msg("promoted server cannot be looked at")
+		return // the rows are not released, so the next look tries again
+	}
+	report := PlanPromotion(&PromotionView{
+		Standby: h.standby.Standby, Timeline: timeline, History: history, Owned: h.ledger.Rows(), Tracks: h.tracks,
+	})
+	report.Time = time.Now().UTC()
+	h.finishSlots(ctx, &report)
+	h.release(&report)
+	h.promotion = &report
+	h.logPromotion(&report)
+}
+
+// finishSlots takes the planned actions, each slot in a session of its database,
+// as many at once as there may be sessions.
+func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
+	room := make(chan struct{}, h.cfg.MaxSessions)
+	var wg sync.WaitGroup
+	for i := range report.Slots {
+		p := &report.Slots[i]
+		if p.Action != PromotionAdvance && p.Action != PromotionDrop {
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			h.finishSlot(ctx, p)
+			<-room
+		})
+	}
+	wg.Wait()
+}
+
+func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
+	var err error
+	if p.Action == PromotionDrop {
+		err = dropSlot(ctx, h.sessions, Step{Slot: p.Name, Database: p.Database}, false)
+	} else {
+		var reached protocol.LSN
+		err = h.sessions.with(ctx, p.Database, func(conn *pgx.Conn) error {
+			var err error
+			reached, err = advance(ctx, conn, p.Name, p.Target)
+			return err
+		})
+		if err == nil {
+			p.Local = max(p.Local, reached)
+			p.DuplicateBytes = uint64(max(p.Target, p.Local) - p.Local)
+		}
+	}
+	if err != nil {
+		p.Error = err.Error()
+		if sqlState(err) == codeObjectInUse {
+			p.Error = "in use by its subscriber"
+		}
+	}
+}
+
+// release writes the report and marks every row as its subscriber's. Rows of
+// slots that are gone go, the slot first.
+func (h *Helper) release(report *PromotionReport) {
+	if raw, err := json.MarshalIndent(report, "", "  "); err == nil {
+		h.sayLedger(replaceFile(filepath.Join(h.cfg.StateDir, promotionFile), append(raw, '\n')))
+	}
+	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) {
+		for _, p := range report.Slots {
+			row := rows[p.Name]
+			row.Released, row.Intent = true, IntentNone
+			rows[p.Name] = row
+			if p.Action == PromotionMissing || p.Action == PromotionDrop && p.Error == "" {
+				delete(rows, p.Name)
+			}
+		}
+	}))
+}
+
+func (h *Helper) logPromotion(report *PromotionReport) {
+	for i := range report.Slots {
+		p := &report.Slots[i]
+		event := h.log.Info()
+		if !p.Usable || p.Ahead != nil {
+			event = h.log.Warn()
+		}
+		event = event.Str("slot", p.Name).Bool("usable", p.Usable).Str("action", string(p.Action)).
+			Str("reason", string(p.Reason)).Stringer("confirmed_flush_lsn", p.Local).
+			Stringer("last_upstream_lsn", p.Last).Uint64("duplicate_bytes", p.DuplicateBytes)
+		if p.Ahead != nil {
+			event = event.Stringer("subscriber_ahead_from", p.Ahead.From).Stringer("subscriber_ahead_to", p.Ahead.To)
+		}
+		event.Str("error", p.Error).Msg("slot after promotion")
+	}
+	h.log.Info().Uint32("timeline", report.TimelineID).Stringer("switch_lsn", report.SwitchLSN).
+		Int("slots", len(report.Slots)).Msg("promotion finished")
+}
+
+// recordPrimarySlots keeps a row for each logical slot of a primary. When the
+// server comes back as a standby, these are what the new primary's slots of the
+// same names may replace.
+func (h *Helper) recordPrimarySlots() {
+	rows := map[string]LedgerRow{}
+	old := h.ledger.Rows()
+	for i := range h.standby.Slots {
+		l := &h.standby.Slots[i]
+		if l.Physical || l.Temporary || l.Synced {
+			continue
+		}
+		row, had := old[l.Name]
+		if !had || row.Database != l.Database || row.Plugin != l.Plugin {
+			row = LedgerRow{Name: l.Name, Database: l.Database, Plugin: l.Plugin, ID: newIntentID(), Since: time.Now().UTC()}
+		}
+		row.Released, row.Intent = true, IntentNone
+		rows[l.Name] = row
+	}
+	for name, row := range old {
+		if !row.Released {
+			rows[name] = row // a promotion that is not finished yet
+		}
+	}
+	h.sayLedger(h.ledger.Update(func(in map[string]LedgerRow) {
+		clear(in)
+		maps.Copy(in, rows)
+	}))
+}

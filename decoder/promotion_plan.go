@@ -1,0 +1,128 @@
+package decoder
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// PromotionView is what the end of a promotion is decided on.
+type PromotionView struct {
+	Standby  Standby // as it is now, out of recovery
+	Timeline uint32  // the new timeline
+	History  History // of the new timeline; nil when it could not be read
+	Owned    map[string]LedgerRow
+	Tracks   map[string]Track
+}
+
+// PromotionReport is what became of the slots at a promotion. It is kept in the
+// state directory as promotion.json, a documented contract.
+type PromotionReport struct {
+	Time       time.Time       `json:"time"`
+	TimelineID uint32          `json:"timeline_id"`
+	SwitchLSN  protocol.LSN    `json:"switch_lsn"`
+	Slots      []PromotionSlot `json:"slots"`
+}
+
+// PromotionSlot is the outcome for one slot.
+type PromotionSlot struct {
+	Name     string `json:"slot_name"`
+	Database string `json:"database"`
+	Plugin   string `json:"plugin"`
+
+	Usable bool             `json:"usable"` // the subscriber can go on from here
+	Action PromotionAction  `json:"action"` // what is done to it
+	Reason Reason           `json:"reason"` // why it is not usable
+	Local  protocol.LSN     `json:"confirmed_flush_lsn"`
+	Last   protocol.LSN     `json:"last_upstream_confirmed_flush_lsn"`
+	Target protocol.LSN     `json:"target_lsn"`
+	Ahead  *SubscriberAhead `json:"subscriber_ahead"` // null: it is not
+	Error  string           `json:"error,omitempty"`
+
+	// DuplicateBytes is the WAL from the slot's position to the last known
+	// position of the subscriber: what it may be sent a second time.
+	DuplicateBytes uint64 `json:"duplicate_bytes"`
+}
+
+// SubscriberAhead is a range of WAL that the subscriber has confirmed and the
+// new primary has never had. Rows in it exist on the subscriber alone, and the
+// new primary's first commits below To are not sent to it.
+type SubscriberAhead struct {
+	From protocol.LSN `json:"from"`
+	To   protocol.LSN `json:"to"`
+}
+
+// PromotionAction names what is done to a slot at a promotion.
+type PromotionAction string
+
+// The actions at a promotion.
+const (
+	PromotionKeep    PromotionAction = "keep"
+	PromotionAdvance PromotionAction = "advance"
+	PromotionDrop    PromotionAction = "drop"
+	PromotionMissing PromotionAction = "missing"
+)
+
+// PlanPromotion says what to do with each slot of the ledger after a promotion
+// (I-7). Nothing that is ready is dropped. What could lose rows in silence is:
+// its subscriber then gets "replication slot does not exist".
+func PlanPromotion(v *PromotionView) PromotionReport {
+	report := PromotionReport{TimelineID: v.Timeline, SwitchLSN: v.History.LastSwitch()}
+	for name, row := range v.Owned {
+		if row.Released {
+			continue
+		}
+		l, exists := v.Standby.Slot(name)
+		report.Slots = append(report.Slots, planPromotionSlot(v, row, &l, exists, v.Tracks[name]))
+	}
+	slices.SortFunc(report.Slots, func(a, b PromotionSlot) int { return compareNames(a.Name, b.Name) })
+	return report
+}
+
+func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists bool, t Track) PromotionSlot {
+	p := PromotionSlot{Name: row.Name, Database: row.Database, Plugin: row.Plugin, Last: t.Confirmed, Action: PromotionDrop}
+	if !exists || l.Physical || l.Database != row.Database || l.Plugin != row.Plugin {
+		p.Action, p.Reason = PromotionMissing, ReasonNotOnUpstream
+		if exists {
+			p.Reason = ReasonNameClash // not ours, so it is left alone
+		}
+		return p
+	}
+	p.Local = l.ConfirmedFlushLSN
+	switch {
+	case row.Intent == IntentDrop, l.ConfirmedFlushLSN == 0, l.RestartLSN == 0:
+		p.Reason = ReasonBeingRebuilt
+		return p
+	case l.InvalidationReason != "":
+		p.Reason = Reason(l.InvalidationReason)
+		return p
+	case t.Distrusted:
+		p.Reason = ReasonDistrusted
+		return p
+	case l.TwoPhase:
+		p.Reason = ReasonTwoPhase
+		return p
+	case t.Confirmed != 0 && l.ConfirmedFlushLSN > t.Confirmed && !t.coversAhead(l.ConfirmedFlushLSN):
+		// The subscriber itself may already be here and have moved its slot. A slot
+		// in use is its, whoever moved it.
+		if !l.Active {
+			p.Reason = ReasonConsumedOnStandby
+			return p
+		}
+	}
+	p.Usable, p.Action = true, PromotionKeep
+	end, known := v.History.SwitchFrom(t.TimelineID)
+	if !known {
+		return p // U is of a history that this server never was on
+	}
+	if t.Confirmed > end {
+		p.Ahead = &SubscriberAhead{From: end, To: t.Confirmed}
+	}
+	p.Target = min(t.Confirmed, end) // I-5: never past what was replayed of U's own timeline
+	if p.Target > l.ConfirmedFlushLSN {
+		p.Action = PromotionAdvance
+		p.DuplicateBytes = uint64(p.Target - l.ConfirmedFlushLSN)
+	}
+	return p
+}

@@ -1,0 +1,140 @@
+package decoder
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// applicationName is what the helper's sessions are called on the standby.
+const applicationName = "slotferry helper"
+
+// sessions opens connections to the standby, and keeps idle ones by database.
+// A slot is always worked on in a session of its own database: PostgreSQL 17 and
+// newer would advance it from another, and a DROP DATABASE replayed meanwhile
+// then shuts the standby down.
+type sessions struct {
+	config *pgx.ConnConfig
+	max    int
+
+	mu   sync.Mutex // idle is shared by the goroutines of all steps
+	idle map[string][]*pgx.Conn
+	kept int
+}
+
+func newSessions(conninfo string, max int) (*sessions, error) {
+	config, err := pgx.ParseConfig(conninfo)
+	if err != nil {
+		return nil, fmt.Errorf("parse the standby's conninfo: %w", err)
+	}
+	setSessionDefaults(&config.Config)
+	return &sessions{config: config, max: max, idle: map[string][]*pgx.Conn{}}, nil
+}
+
+// setSessionDefaults names the session, and takes out what a server or role
+// default could break it with.
+func setSessionDefaults(config *pgconn.Config) {
+	for name, value := range map[string]string{
+		"application_name":                    applicationName,
+		"statement_timeout":                   "0",
+		"lock_timeout":                        "0",
+		"idle_in_transaction_session_timeout": "0",
+		"client_min_messages":                 "warning",
+		"search_path":                         "pg_catalog",
+	} {
+		config.RuntimeParams[name] = value
+	}
+}
+
+// connect opens a session in a database; "" means that of the conninfo.
+func (s *sessions) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config := s.config.Copy()
+	if database != "" {
+		config.Database = database
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// connectReplication opens a session that speaks replication commands and, by
+// the simple protocol, SQL.
+func (s *sessions) connectReplication(ctx context.Context) (*pgconn.PgConn, error) {
+	config := s.config.Config.Copy()
+	config.RuntimeParams["replication"] = "database"
+	return pgconn.ConnectConfig(ctx, config)
+}
+
+// with runs fn in a session of the database. A session in which fn failed is
+// closed, so no error leaks into the next step.
+func (s *sessions) with(ctx context.Context, database string, fn func(*pgx.Conn) error) error {
+	conn := s.take(database)
+	if conn == nil {
+		var err error
+		if conn, err = s.connect(ctx, database); err != nil {
+			return fmt.Errorf("connect to database %q: %w", database, err)
+		}
+	}
+	if err := fn(conn); err != nil {
+		closeSession(conn)
+		return err
+	}
+	s.put(database, conn)
+	return nil
+}
+
+func (s *sessions) take(database string) *pgx.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.idle[database]
+	for len(list) > 0 {
+		conn := list[len(list)-1]
+		list = list[:len(list)-1]
+		s.idle[database] = list
+		s.kept--
+		if !conn.IsClosed() && conn.PgConn().CheckConn() == nil {
+			return conn
+		}
+		go closeSession(conn)
+	}
+	delete(s.idle, database)
+	return nil
+}
+
+func (s *sessions) put(database string, conn *pgx.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, list := range s.idle {
+		if s.kept < s.max {
+			break
+		}
+		for _, old := range list {
+			go closeSession(old)
+		}
+		s.kept -= len(list)
+		delete(s.idle, name)
+	}
+	s.idle[database] = append(s.idle[database], conn)
+	s.kept++
+}
+
+// close ends all idle sessions. Sessions of steps end with their contexts.
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range s.idle {
+		for _, conn := range list {
+			closeSession(conn)
+		}
+	}
+	s.idle, s.kept = map[string][]*pgx.Conn{}, 0
+}
+
+// closeSession says goodbye, but waits for nobody: pgx gives Close a short
+// deadline of its own through the context.
+func closeSession(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = conn.Close(ctx) // the session is given up either way
+}

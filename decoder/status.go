@@ -1,0 +1,215 @@
+package decoder
+
+import (
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Role is what the helper's server is at the moment.
+type Role string
+
+// The roles.
+const (
+	RoleUnknown Role = "unknown"
+	RoleStandby Role = "standby"
+	RolePrimary Role = "primary"
+)
+
+// Status is what a helper says of itself, its standby and its slots. Its JSON is
+// a documented contract: fields are added, never renamed or removed.
+type Status struct {
+	Time   time.Time `json:"time"`
+	Role   Role      `json:"role"`
+	Reason Reason    `json:"reason"` // what holds up every slot, "" when nothing does
+	Detail string    `json:"detail"`
+	Hint   string    `json:"hint"`
+
+	Standby   StandbyStatus    `json:"standby"`
+	Upstream  UpstreamStatus   `json:"upstream"`
+	Anchor    AnchorStatus     `json:"anchor"`
+	Slots     []SlotStatusJSON `json:"slots"`
+	Promotion *PromotionReport `json:"promotion"` // of the last promotion this helper saw, null before
+}
+
+// StandbyStatus is the server the helper serves.
+type StandbyStatus struct {
+	SystemIdentifier uint64       `json:"system_identifier,string"`
+	ServerVersionNum uint32       `json:"server_version_num"`
+	TimelineID       uint32       `json:"timeline_id"` // received; 0: no walreceiver
+	ReplayLSN        protocol.LSN `json:"replay_lsn"`
+	ReceiveLSN       protocol.LSN `json:"receive_lsn"`
+	PrimarySlotName  string       `json:"primary_slot_name"`
+	ReplayPaused     bool         `json:"replay_paused"`
+}
+
+// UpstreamStatus is what the last slot message said of the upstream.
+type UpstreamStatus struct {
+	SystemIdentifier uint64       `json:"system_identifier,string"`
+	ServerVersionNum uint32       `json:"server_version_num"`
+	TimelineID       uint32       `json:"timeline_id"`
+	InRecovery       bool         `json:"in_recovery"`
+	CaptureLSN       protocol.LSN `json:"capture_lsn"`
+	MessageSequence  uint64       `json:"message_sequence"`
+	MessageAge       float64      `json:"message_age_seconds"` // -1: none yet
+	Fresh            bool         `json:"fresh"`
+}
+
+// AnchorStatus is the state of the anchor.
+type AnchorStatus struct {
+	Phase    string       `json:"phase"`
+	Position protocol.LSN `json:"confirmed_flush_lsn"`
+	Retained uint64       `json:"retained_bytes"`
+	Proven   bool         `json:"protected"`
+	Reason   Reason       `json:"reason"`
+	Detail   string       `json:"detail"`
+}
+
+// SlotStatusJSON is one slot of a Status.
+type SlotStatusJSON struct {
+	Name     string       `json:"slot_name"`
+	Database string       `json:"database"`
+	Plugin   string       `json:"plugin"`
+	State    State        `json:"state"`
+	Reason   Reason       `json:"reason"`
+	Detail   string       `json:"detail"`
+	Hint     string       `json:"hint"`
+	Since    time.Time    `json:"since"` // of this state and reason
+	Upstream protocol.LSN `json:"upstream_confirmed_flush_lsn"`
+	Local    protocol.LSN `json:"confirmed_flush_lsn"`
+	Lag      uint64       `json:"lag_bytes"`
+	Missing  uint64       `json:"missing_bytes"`
+	Retained uint64       `json:"retained_bytes"`
+	Exists   bool         `json:"exists"`
+	Active   bool         `json:"active"`
+}
+
+// Ready reports whether every slot the upstream has is ready.
+func (s *Status) Ready() bool {
+	if s.Role != RoleStandby || s.Reason != ReasonNone {
+		return false
+	}
+	for i := range s.Slots {
+		if s.Slots[i].State != StateReady {
+			return false
+		}
+	}
+	return true
+}
+
+// publish makes the outcome of a look visible to the outside.
+func (h *Helper) publish(v *View, d *Decision) {
+	st := &Status{
+		Time: v.Now, Role: RoleStandby, Reason: d.Overall, Detail: d.Detail, Hint: d.Overall.Hint(),
+		Standby: StandbyStatus{
+			SystemIdentifier: v.Standby.SystemIdentifier, ServerVersionNum: v.Standby.ServerVersionNum,
+			TimelineID: v.Standby.ReceivedTLI, ReplayLSN: v.Standby.Replay, ReceiveLSN: v.Standby.Receive,
+			PrimarySlotName: v.Standby.PrimarySlotName, ReplayPaused: v.Standby.ReplayPaused,
+		},
+		Upstream: UpstreamStatus{MessageAge: -1},
+		Anchor: AnchorStatus{
+			Phase: h.anchor.Phase.String(), Position: v.Anchor.Position, Proven: h.anchor.Proven,
+			Reason: d.Anchor.Why, Detail: d.Anchor.Detail,
+		},
+		Promotion: h.promotion,
+	}
+	if !v.Standby.InRecovery {
+		st.Role = RolePrimary
+	}
+	if end := max(v.Standby.Receive, v.Standby.Replay); v.Anchor.RestartLSN != 0 && end > v.Anchor.RestartLSN {
+		st.Anchor.Retained = uint64(end - v.Anchor.RestartLSN)
+	}
+	if m := v.Upstream.Message; m != nil {
+		st.Upstream = UpstreamStatus{
+			SystemIdentifier: m.SystemIdentifier, ServerVersionNum: m.ServerVersionNum, TimelineID: m.TimelineID,
+			InRecovery: m.InRecovery, CaptureLSN: m.CaptureLSN, MessageSequence: m.Sequence,
+			MessageAge: v.Now.Sub(v.Upstream.Arrived).Seconds(), Fresh: !stale(v),
+		}
+	}
+	since := map[string]time.Time{}
+	for _, old := range h.status.Load().Slots {
+		since[old.key()] = old.Since
+	}
+	st.Slots = make([]SlotStatusJSON, 0, len(d.Slots))
+	for i := range d.Slots {
+		s := d.Slots[i].json(v.Now)
+		if t, ok := since[s.key()]; ok {
+			s.Since = t
+		}
+		st.Slots = append(st.Slots, s)
+		h.logSlot(&s)
+	}
+	h.status.Store(st)
+	h.publishReport(st)
+}
+
+func (s *SlotStatusJSON) key() string {
+	return s.Name + "\x00" + string(s.State) + "\x00" + string(s.Reason)
+}
+
+func (s SlotStatus) json(now time.Time) SlotStatusJSON {
+	return SlotStatusJSON{
+		Name: s.Name, Database: s.Database, Plugin: s.Plugin, State: s.State, Reason: s.Reason, Detail: s.Detail,
+		Hint: s.Reason.Hint(), Since: now, Upstream: s.Upstream, Local: s.Local, Lag: uint64(s.Lag),
+		Missing: uint64(s.Missing), Retained: uint64(s.Retained), Exists: s.Exists, Active: s.Active,
+	}
+}
+
+// logSlot writes one line for a change of a slot's state.
+func (h *Helper) logSlot(s *SlotStatusJSON) {
+	event := h.log.Info()
+	if s.State == StateBlocked {
+		event = h.log.Warn()
+	}
+	h.say("state "+s.Name, string(s.State)+string(s.Reason), event.Str("slot", s.Name).Str("database", s.Database).
+		Str("state", string(s.State)).Str("reason", string(s.Reason)).Str("detail", s.Detail).Str("hint", s.Hint).
+		Stringer("upstream_lsn", s.Upstream).Stringer("confirmed_flush_lsn", s.Local), "slot state")
+}
+
+func (h *Helper) publishUnreachable(err error) {
+	old := *h.status.Load()
+	reason := ReasonStandbyUnreachable
+	if sqlState(err) == codePrivilege {
+		reason = ReasonPrivilege
+	}
+	old.Time, old.Reason, old.Detail, old.Hint = time.Now(), reason, err.Error(), reason.Hint()
+	slots := make([]SlotStatusJSON, len(old.Slots))
+	for i, s := range old.Slots {
+		s.State, s.Reason, s.Detail, s.Hint = StatePending, reason, "", reason.Hint()
+		slots[i] = s
+	}
+	old.Slots = slots
+	h.status.Store(&old)
+	h.publishReport(&old)
+}
+
+// publishReport replaces the report for the relay when it says something new.
+func (h *Helper) publishReport(st *Status) {
+	body := &protocol.HelperReport{
+		SystemIdentifier: st.Standby.SystemIdentifier, Standby: st.Standby.PrimarySlotName, SnapshotRequest: h.snapshots,
+		Slots: make([]protocol.SlotReport, 0, len(st.Slots)),
+	}
+	for i := range st.Slots {
+		s := &st.Slots[i]
+		body.Slots = append(body.Slots, protocol.SlotReport{Name: s.Name, State: string(s.State), Reason: string(s.Reason)})
+	}
+	old := h.report.Load()
+	if sameReport(old.body, body) {
+		return
+	}
+	h.report.Store(&report{body: body, changed: make(chan struct{})})
+	close(old.changed)
+}
+
+func sameReport(a, b *protocol.HelperReport) bool {
+	if a.SystemIdentifier != b.SystemIdentifier || a.Standby != b.Standby || a.SnapshotRequest != b.SnapshotRequest ||
+		len(a.Slots) != len(b.Slots) {
+		return false
+	}
+	for i := range a.Slots {
+		if a.Slots[i] != b.Slots[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,211 @@
+package decoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/slotferry/slotferry/internal/slotcatalog"
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Bounds of single steps.
+const (
+	copyTimeout    = 10 * time.Second
+	dropTimeout    = 10 * time.Second
+	advanceTimeout = 120 * time.Second
+	closeTimeout   = time.Second
+)
+
+// errNotNow means that the gate of a step was shut: the standby is no longer in
+// the state that the step was decided on. The next look decides anew.
+var errNotNow = errors.New("the standby's state has changed")
+
+// gateQuery reads, in the backend that is about to act, what I-0 and I-5 demand:
+// in recovery, R, and the timeline that is received. A target at or below this R
+// stays right even if the server is promoted in the next microsecond, because
+// what has been replayed is part of every later history of this server.
+const gateQuery = `
+SELECT pg_catalog.pg_is_in_recovery(),
+       coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0')::text,
+       coalesce((SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver), 0)`
+
+// gate returns R, or errNotNow when the step must not be taken.
+func gate(ctx context.Context, conn *pgx.Conn, timeline uint32) (protocol.LSN, error) {
+	var inRecovery bool
+	var text string
+	var tli int64
+	if err := conn.QueryRow(ctx, gateQuery).Scan(&inRecovery, &text, &tli); err != nil {
+		return 0, fmt.Errorf("read replay position: %w", err)
+	}
+	replay, err := protocol.ParseLSN(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case !inRecovery || replay == protocol.InvalidLSN || uint32(tli) != timeline:
+		return 0, errNotNow
+	}
+	return replay, nil
+}
+
+// copySlot makes the slot of a StepCopy from the anchor, atomically and only
+// through an open gate (I-0). What came out is checked against what was meant;
+// a slot that is not that is dropped again.
+func copySlot(ctx context.Context, s *sessions, anchor string, step Step) (protocol.LSN, error) {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	var born protocol.LSN
+	err := s.with(ctx, step.Database, func(conn *pgx.Conn) error {
+		replay, err := gate(ctx, conn, step.Timeline)
+		if err != nil {
+			return err
+		}
+		if replay < step.Target || step.Upstream < step.Target {
+			return errNotNow
+		}
+		_, err = conn.Exec(ctx, `SELECT pg_catalog.pg_copy_logical_replication_slot($1, $2, false, $3)`,
+			anchor, step.Slot, step.Plugin)
+		if err != nil {
+			return err
+		}
+		born, err = verifyCopy(ctx, conn, step)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("copy anchor to slot %q: %w", step.Slot, err)
+	}
+	return born, nil
+}
+
+// verifyCopy checks name, database, plugin and position of a fresh copy: the
+// server binds it to the session's database and to the source's position.
+func verifyCopy(ctx context.Context, conn *pgx.Conn, step Step) (protocol.LSN, error) {
+	slots, err := slotcatalog.Read(ctx, conn)
+	if err != nil {
+		return 0, err
+	}
+	for i := range slots {
+		l := &slots[i]
+		if l.Name != step.Slot {
+			continue
+		}
+		if l.Database == step.Database && l.Plugin == step.Plugin && l.ConfirmedFlushLSN != 0 &&
+			l.ConfirmedFlushLSN <= step.Upstream {
+			return l.ConfirmedFlushLSN, nil
+		}
+		if _, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot($1)`, step.Slot); err != nil {
+			return 0, fmt.Errorf("drop a copy that came out as %s at %v: %w", identity(l), l.ConfirmedFlushLSN, err)
+		}
+		return 0, errNotNow
+	}
+	return 0, fmt.Errorf("the copy is not there: %w", errNotNow)
+}
+
+// advanceSlot moves a slot by a decoding session whose output the server throws
+// away, and returns where it came to: the server stops at R and calls that
+// success, so only the returned position is believed.
+func advanceSlot(ctx context.Context, s *sessions, step Step) (protocol.LSN, error) {
+	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
+	defer cancel()
+	var reached protocol.LSN
+	err := s.with(ctx, step.Database, func(conn *pgx.Conn) error {
+		replay, err := gate(ctx, conn, step.Timeline)
+		if err != nil {
+			return err
+		}
+		reached, err = advance(ctx, conn, step.Slot, min(step.Target, replay)) // I-5
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("advance slot %q to %v: %w", step.Slot, step.Target, err)
+	}
+	return reached, nil
+}
+
+func advance(ctx context.Context, conn *pgx.Conn, slot string, target protocol.LSN) (protocol.LSN, error) {
+	var end string
+	err := conn.QueryRow(ctx, `SELECT end_lsn::text FROM pg_catalog.pg_replication_slot_advance($1, $2::text::pg_lsn)`,
+		slot, target.String()).Scan(&end)
+	if err != nil {
+		return 0, err
+	}
+	return protocol.ParseLSN(end)
+}
+
+// dropSlot drops a slot from a session of its database, while in recovery on
+// the step's timeline. A slot that is not there is fine (I-10).
+func dropSlot(ctx context.Context, s *sessions, step Step, gated bool) error {
+	ctx, cancel := context.WithTimeout(ctx, dropTimeout)
+	defer cancel()
+	err := s.with(ctx, step.Database, func(conn *pgx.Conn) error {
+		if gated {
+			if _, err := gate(ctx, conn, step.Timeline); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot(slot_name)
+			FROM pg_catalog.pg_replication_slots WHERE slot_name = $1 AND slot_type = 'logical' AND database = $2`,
+			step.Slot, step.Database)
+		return err
+	})
+	if err != nil && sqlState(err) != codeUndefinedObject {
+		return fmt.Errorf("drop slot %q: %w", step.Slot, err)
+	}
+	return nil
+}
+
+// SQLSTATEs the helper decides by. Texts are for people, and change.
+const (
+	codeUndefinedObject   = "42704"
+	codeObjectInUse       = "55006"
+	codeNotPrerequisite   = "55000"
+	codeConfigLimit       = "53400"
+	codeDuplicateObject   = "42710"
+	codePrivilege         = "42501"
+	codeUndefinedFile     = "58P01"
+	codeUndefinedDatabase = "3D000"
+	codeAuthorization     = "28000"
+	codePassword          = "28P01"
+	codeCannotConnectNow  = "57P03"
+)
+
+func sqlState(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
+	}
+	return ""
+}
+
+// classify turns an error of a step into a reason, and says how long to wait
+// before the slot is tried again.
+func classify(err error) (Reason, time.Duration) {
+	switch code := sqlState(err); code {
+	case codeConfigLimit:
+		return ReasonSlotsExhausted, 15 * time.Second
+	case codeUndefinedFile:
+		return ReasonPluginMissing, 30 * time.Second
+	case codePrivilege:
+		return ReasonPrivilege, 30 * time.Second
+	case codeUndefinedDatabase, codeAuthorization, codePassword:
+		return ReasonDatabaseRefused, 30 * time.Second
+	case codeDuplicateObject:
+		return ReasonNameClash, 5 * time.Second
+	case codeObjectInUse, codeNotPrerequisite, codeUndefinedObject:
+		return ReasonError, 2 * time.Second
+	}
+	switch {
+	case errors.Is(err, errNotNow):
+		return ReasonNone, 0
+	case errors.Is(err, errLedger):
+		return ReasonLedger, 10 * time.Second
+	}
+	return ReasonError, 5 * time.Second
+}
+
+// errLedger is the cause of an error that kept a step from being written down.
+var errLedger = errors.New("the ledger cannot be written")

@@ -1,0 +1,127 @@
+package decoder
+
+import (
+	"time"
+
+	"github.com/slotferry/slotferry/internal/slotcatalog"
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// View is all that Decide looks at. It is a value: the same View gives the same
+// Decision.
+type View struct {
+	Now      time.Time
+	Standby  Standby
+	Upstream Upstream
+	Owned    map[string]LedgerRow // the ledger, by slot name
+	Tracks   map[string]Track     // what was seen of each slot before
+	Anchor   Anchor
+	Busy     map[string]bool // slots with a step under way
+
+	Settings Settings
+}
+
+// Settings are the helper's own knobs.
+type Settings struct {
+	AdvanceInterval time.Duration // least time between two advances of one slot
+	AdvanceShare    float64       // most CPU time of advancing, as a share of one core
+	MaxStep         protocol.LSN  // most WAL bytes one advance call moves a slot
+	AnchorBudget    protocol.LSN  // most WAL bytes the anchor may hold for slots that lag
+	AnchorInterval  time.Duration // least time between two advances of the anchor
+	CreateDeadline  time.Duration // how long the anchor's creation may wait
+	StaleAfter      int           // heartbeats without a message after which the upstream's state is stale
+}
+
+// DefaultSettings are what the helper uses where the operator says nothing.
+func DefaultSettings() Settings {
+	return Settings{
+		AdvanceInterval: 5 * time.Second,
+		AdvanceShare:    0.05,
+		MaxStep:         256 << 20,
+		AnchorBudget:    1 << 30,
+		AnchorInterval:  10 * time.Second,
+		CreateDeadline:  60 * time.Second,
+		StaleAfter:      5,
+	}
+}
+
+// Standby is the standby server as one statement saw it.
+type Standby struct {
+	SystemIdentifier uint64
+	ServerVersionNum uint32
+	InRecovery       bool
+	Replay           protocol.LSN // InvalidLSN: nothing replayed since the start
+	Receive          protocol.LSN // end of WAL received and flushed
+	ReceivedTLI      uint32       // 0: no walreceiver is running
+
+	// Switch is where the timeline that is now received forked off from the one
+	// before; InvalidLSN on a first timeline or when it is not known yet.
+	Switch    protocol.LSN
+	SwitchTLI uint32 // the timeline whose history Switch was read from
+
+	WALLevel                  string
+	HotStandbyFeedback        bool
+	WALReceiverStatusInterval time.Duration
+	PrimarySlotName           string
+	SyncReplicationSlots      bool
+	MaxReplicationSlots       int
+	IdleSlotTimeout           time.Duration // idle_replication_slot_timeout; 0: off or unknown to this version
+	ApplyDelay                time.Duration // recovery_min_apply_delay
+	ReplayPaused              bool
+
+	Slots []LocalSlot // all of them, physical ones too
+}
+
+// LocalSlot is a slot of the standby.
+type LocalSlot = slotcatalog.Slot
+
+// Slot returns the standby's slot of that name.
+func (s *Standby) Slot(name string) (LocalSlot, bool) {
+	for i := range s.Slots {
+		if s.Slots[i].Name == name {
+			return s.Slots[i], true
+		}
+	}
+	return LocalSlot{}, false
+}
+
+// Upstream is what the last accepted slot message said. A message of another
+// system identifier is never accepted, and leaves OtherSystem set.
+type Upstream struct {
+	Message     *protocol.SlotMessage // nil: none yet
+	Arrived     time.Time
+	OtherSystem uint64 // system identifier of a refused message, 0: none
+	NoRelay     bool   // the address answers, but not as a relay
+}
+
+// Anchor is the state of the anchor slot.
+type Anchor struct {
+	Phase       AnchorPhase
+	Name        string
+	Position    protocol.LSN // confirmed_flush_lsn
+	RestartLSN  protocol.LSN
+	CatalogXmin uint32
+	Proven      bool
+	Started     time.Time // of the creation under way
+	LastAdvance time.Time
+	RetryAt     time.Time
+	LastError   Reason
+	LastDetail  string
+	Copies      int // copies under way: the anchor must not move
+}
+
+// AnchorPhase says how far the anchor is.
+type AnchorPhase uint8
+
+// The phases of the anchor.
+const (
+	AnchorNone AnchorPhase = iota
+	AnchorCreating
+	AnchorLive
+	AnchorMoving // an advance is under way
+)
+
+// String returns none, creating, live or moving.
+func (p AnchorPhase) String() string {
+	return [...]string{"none", "creating", "live", "moving"}[p]
+}
