@@ -89,7 +89,9 @@ func TestHelperReportIsStrict(t *testing.T) {
 
 // An old relay reads a new helper.
 func TestHelperReportSkipsUnknownOptionalFields(t *testing.T) {
-	want := HelperReport{SystemIdentifier: 1, Standby: "ph1", Slots: []SlotReport{{"a", "ready", ""}, {"b", "pending", "x"}}}
+	want := HelperReport{
+		SystemIdentifier: 1, Standby: "ph1", Slots: []SlotReport{{"a", "ready", ""}, {"b", "pending", "x"}},
+	}
 	b := []byte(SlotMagic + "\x00\x01")
 	b = pgio.AppendUint64(b, want.SystemIdentifier)
 	b = appendText(b, want.Standby)

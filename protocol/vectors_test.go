@@ -73,6 +73,7 @@ func badVectors(t *testing.T) []badVector {
 		src[at] = v
 		return src
 	}
+	crcAt := partHeaderLen - 1 // last byte of the payload's
 	return []badVector{
 		{"magic", "ErrMagic", [][]byte{changed(one, 0, 's')}},
 		{"version", "ErrVersion", [][]byte{sealed(changed(one, 9, 2)[:len(one)-crcLen])}},
@@ -83,7 +84,7 @@ func badVectors(t *testing.T) []badVector {
 		{"trailing", "ErrTruncated", [][]byte{inOnePart(append(bytes.Clone(payload), 0))}},
 		{"flag", "ErrInvalid", [][]byte{inOnePart(changed(payload, 24, 2))}},
 		{"count", "ErrTruncated", [][]byte{inOnePart(changed(payload, 49, 0x80))}},
-		{"payload-crc", "ErrChecksum", [][]byte{sealed(changed(one, partHeaderLen-1, one[partHeaderLen-1]^1)[:len(one)-crcLen])}},
+		{"payload-crc", "ErrChecksum", [][]byte{sealed(changed(one, crcAt, one[crcAt]^1)[:len(one)-crcLen])}},
 		{"payload-length", "ErrTooLarge", [][]byte{sealed(changed(one, partPayloadLenAt, 1)[:len(one)-crcLen])}},
 		{"lost-part", "ErrInvalid", [][]byte{three[0], three[2]}},
 		{"repeated-part", "ErrInvalid", [][]byte{three[0], three[1], three[1]}},
