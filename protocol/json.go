@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -83,11 +84,47 @@ func decoded[T any](list []T) []T {
 	return slices.Clip(list)
 }
 
+// unmarshalStrict refuses what encoding/json lets pass: unknown fields, bytes
+// that are not UTF-8, names in another case and names that come twice.
 func unmarshalStrict(data []byte, v any) error {
 	if !utf8.Valid(data) || bytes.Equal(data, []byte("null")) {
 		return ErrInvalid
 	}
+	if err := checkNames(json.NewDecoder(bytes.NewReader(data))); err != nil {
+		return err
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
+}
+
+// checkNames reads one value, and refuses a name that is not in lower case or
+// that its object had before.
+func checkNames(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	opened, ok := token.(json.Delim)
+	if !ok {
+		return nil
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if opened == '{' {
+			if token, err = d.Token(); err != nil {
+				return err
+			}
+			name := fmt.Sprint(token)
+			if seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+				return fmt.Errorf("field %q: %w", name, ErrInvalid)
+			}
+			seen[name] = true
+		}
+		if err := checkNames(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // what closes it
+	return err
 }

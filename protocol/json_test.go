@@ -53,7 +53,9 @@ func TestJSONIsStrict(t *testing.T) {
 	for _, in := range []string{
 		``, `null`, `[]`, `3`, `{} {}`, `{`,
 		`{"epoch":1}`, `{"epoch":"-1"}`, `{"epoch":"x"}`, `{"sequence":-1}`, `{"timeline_id":4294967296}`,
-		`{"unknown":1}`,
+		`{"unknown":1}`, `{"Sequence":1}`, `{"ſequence":1}`, `{"sequence":1,"sequence":2}`,
+		`{"slots":[{"plugin":"a"}],"slots":[{"slot_name":"b"}]}`,
+		`{"slots":[{"plugin":"a","plugin":"a"}]}`,
 		`{"slots":[{"name":"a"}]}`,
 		`{"slots":[{"restart_lsn":"0/1junk"}]}`,
 		`{"slots":[{"restart_lsn":0}]}`,
