@@ -3,90 +3,196 @@ package relay
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// SlotSourceConfig says which slots a SlotSource reads, and how often.
-type SlotSourceConfig struct {
-	// Conninfo is a libpq conninfo of the upstream. Any login role will do; for
-	// RequestSnapshot it needs EXECUTE on pg_log_standby_snapshot().
-	Conninfo string
-
-	PollInterval     time.Duration // between two looks at the catalog; 0 means 100 ms
-	Heartbeat        time.Duration // between two messages when nothing changes; 0 means 1 s
-	SnapshotInterval time.Duration // least time between two snapshots; 0 means 500 ms
-	QueryTimeout     time.Duration // of one look at the catalog; 0 means 10 s
-
-	SlotFilters
-
-	// Readiness is asked when the upstream is in recovery: what its own helper
-	// says of each slot. nil, or a slot it does not name: unknown. An error is
-	// logged once per change of state and makes all slots unknown.
-	Readiness func(context.Context) (map[string]protocol.Readiness, error)
-
-	Logger zerolog.Logger
-}
-
-// SlotFilters selects slots. Patterns are path.Match globs. The zero value
-// selects every logical slot but temporary and table-synchronization ones.
-type SlotFilters struct {
-	Include   []string // slot names; empty: all
-	Exclude   []string // slot names, after Include
-	Databases []string // databases; empty: all
-
-	// IncludeTableSync also takes the slots of a subscription's initial
-	// table copy, pg_<subscription>_sync_<relation>_<system identifier>.
-	IncludeTableSync bool
-}
-
-// SlotSourceStatus is what a SlotSource knows about itself at one moment.
-type SlotSourceStatus struct {
-	Connected        bool      `json:"connected"`
-	Upstream         string    `json:"upstream"` // address
-	SystemIdentifier uint64    `json:"system_identifier,string"`
-	TimelineID       uint32    `json:"timeline_id"`
-	ServerVersionNum uint32    `json:"server_version_num"`
-	InRecovery       bool      `json:"in_recovery"`
-	Epoch            uint64    `json:"epoch,string"`
-	Sequence         uint64    `json:"sequence"`
-	Slots            int       `json:"slots"`        // in the last message
-	LastMessage      time.Time `json:"last_message"` // zero: none yet
-	Error            string    `json:"error,omitempty"`
-	Hint             string    `json:"hint,omitempty"`
-	Snapshots        uint64    `json:"snapshots"` // pg_log_standby_snapshot() calls that succeeded
-	SnapshotError    string    `json:"snapshot_error,omitempty"`
-	SnapshotHint     string    `json:"snapshot_hint,omitempty"`
-}
-
 // SlotSource reads the upstream's slots over one ordinary SQL connection, for
 // all sessions.
-type SlotSource struct{ cfg SlotSourceConfig }
+type SlotSource struct {
+	cfg      SlotSourceConfig
+	conn     *pgconn.Config
+	filter   atomic.Pointer[slotFilter]
+	snapshot chan struct{} // holds one request at most
+	counts   sourceCounts
+
+	// mu guards what follows. Subscribers are called with it held.
+	mu          sync.Mutex
+	newest      *publication // nil while there is no connection
+	subscribers map[uint64]func(*publication)
+	lastID      uint64
+	status      SlotSourceStatus
+}
+
+// sourceCounts are counters that Status and tests read.
+type sourceCounts struct{ polls, messages, snapshots atomic.Uint64 }
 
 // NewSlotSource checks the configuration. Its error names everything that is
 // wrong.
-func NewSlotSource(cfg SlotSourceConfig) (*SlotSource, error) { return &SlotSource{cfg: cfg}, nil }
+func NewSlotSource(cfg SlotSourceConfig) (*SlotSource, error) {
+	cfg, conn, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &SlotSource{
+		cfg: cfg, conn: conn, snapshot: make(chan struct{}, 1), subscribers: map[uint64]func(*publication){},
+	}
+	return s, s.SetFilters(cfg.SlotFilters)
+}
 
-// Run reads until ctx ends, and reconnects when the connection is lost. Its
-// error is nil when ctx ended it.
-func (s *SlotSource) Run(ctx context.Context) error { return errors.New("not there yet") }
+// SetFilters replaces the filters; the next look at the catalog uses them.
+func (s *SlotSource) SetFilters(f SlotFilters) error {
+	filter, err := newSlotFilter(f)
+	if err != nil {
+		return err
+	}
+	s.filter.Store(filter)
+	return nil
+}
 
-// Subscribe calls f with every message, with the newest one at once if it is
-// still fresh. f is called from the source's goroutine or from Subscribe
-// itself, must not block and must not change the message. After cancel has
-// returned f is not called again.
-func (s *SlotSource) Subscribe(f func(*protocol.SlotMessage)) (cancel func()) { return func() {} }
+// Subscribe calls f with every message, with the newest one at once if the
+// source has its connection still. f is called from the source's goroutine or
+// from Subscribe itself, must not block, must not call the source, and must not
+// change the message. After cancel has returned f is not called again.
+func (s *SlotSource) Subscribe(f func(*protocol.SlotMessage)) (cancel func()) {
+	return s.subscribe(func(p *publication) {
+		if p != nil {
+			f(p.message)
+		}
+	})
+}
+
+// subscribe is Subscribe with the message encoded; nil says that the source
+// lost its connection.
+func (s *SlotSource) subscribe(f func(*publication)) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	id := s.lastID
+	s.subscribers[id] = f
+	if s.newest != nil {
+		f(s.newest)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.subscribers, id)
+	}
+}
+
+func (s *SlotSource) publish(p *publication) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = p
+	for _, f := range s.subscribers {
+		f(p)
+	}
+	if p == nil {
+		s.status.Connected = false
+		return
+	}
+	s.counts.messages.Add(1)
+	m := p.message
+	s.status.SystemIdentifier, s.status.TimelineID = m.SystemIdentifier, m.TimelineID
+	s.status.ServerVersionNum, s.status.InRecovery = m.ServerVersionNum, m.InRecovery
+	s.status.Epoch, s.status.Sequence = m.Epoch, m.Sequence
+	s.status.Slots, s.status.LastMessage = len(m.Slots), time.Now()
+}
 
 // RequestSnapshot asks for a pg_log_standby_snapshot() on the upstream. It
 // does not wait. Requests are coalesced, at most one call is made per
 // SnapshotInterval, and none on an upstream in recovery.
-func (s *SlotSource) RequestSnapshot() {}
-
-// SetFilters replaces the filters; the next look at the catalog uses them.
-func (s *SlotSource) SetFilters(f SlotFilters) error { return nil }
+func (s *SlotSource) RequestSnapshot() {
+	select {
+	case s.snapshot <- struct{}{}:
+	default: // one is waiting already
+	}
+}
 
 // Status returns what is known now. It may be called at any time.
-func (s *SlotSource) Status() SlotSourceStatus { return SlotSourceStatus{} }
+func (s *SlotSource) Status() SlotSourceStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Snapshots = s.counts.snapshots.Load()
+	return st
+}
+
+// Run reads until ctx ends, and reconnects when the connection is lost. Its
+// error is nil when ctx ended it.
+func (s *SlotSource) Run(ctx context.Context) error {
+	const shortest, longest = 200 * time.Millisecond, 5 * time.Second
+	pause := shortest
+	for {
+		served, err := s.serve(ctx)
+		s.publish(nil) // never a stale message for a fresh one
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.lost(err)
+		if served {
+			pause = shortest
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+// lost notes why there is no connection. It is logged when it is another
+// reason than before.
+func (s *SlotSource) lost(err error) {
+	hint := sourceHint(err)
+	s.mu.Lock()
+	changed := s.status.Error != err.Error()
+	s.status.Error, s.status.Hint = err.Error(), hint
+	s.mu.Unlock()
+	if changed {
+		s.cfg.Logger.Error().Err(err).Str("hint", hint).Msg("slots cannot be read: no slot messages until they can")
+	}
+}
+
+// connected notes the connection.
+func (s *SlotSource) connected(address string) {
+	s.mu.Lock()
+	s.status.Connected, s.status.Upstream = true, address
+	s.status.Error, s.status.Hint = "", ""
+	s.mu.Unlock()
+	s.cfg.Logger.Info().Str("upstream", address).Msg("reading slots")
+}
+
+// sourceHint says what to do about an error of the slot source, by SQLSTATE.
+func sourceHint(err error) string {
+	var pe *pgconn.PgError
+	var ce *pgconn.ConnectError
+	switch {
+	case errors.As(err, &pe):
+		switch pe.Code {
+		case "28P01":
+			return "Check the password: .pgpass, PGPASSWORD or the conninfo of --slots."
+		case "28000":
+			return "pg_hba.conf of the upstream needs a line for this role, an ordinary database and this host."
+		case "3D000":
+			return "Name an existing database in the conninfo: dbname=postgres."
+		case "42501":
+			return "The role needs to be able to log in and to read pg_replication_slots."
+		case "53300":
+			return "The upstream has no connection slot left: raise max_connections or its reserves."
+		case "57P03":
+			return "The upstream does not accept connections yet."
+		}
+		return "See the upstream's log."
+	case errors.As(err, &ce):
+		return "Check that the upstream server is running and accepts connections from this host."
+	default:
+		return "The connection will be made again."
+	}
+}

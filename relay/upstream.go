@@ -59,6 +59,12 @@ func (u *upstreamAddrs) add(host string, port uint16) {
 	u.addrs = append(u.addrs, a)
 }
 
+// tcpSettings are libpq's settings of a connection's socket, which pgconn
+// would send to the server as parameters.
+var tcpSettings = []string{
+	"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
+}
+
 // parseKeepalives takes libpq's TCP settings, which pgconn leaves among the
 // runtime parameters.
 func (u *upstreamAddrs) parseKeepalives(params map[string]string) error {

@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"errors"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// ending is why the relay itself ends a session. The downstream is told in an
+// ErrorResponse, so that a walreceiver logs a sentence and comes again.
+type ending struct {
+	code    string // SQLSTATE
+	message string
+	hint    string
+	err     error // nil: nothing is wrong
+}
+
+func (e *ending) Error() string { return e.message }
+func (e *ending) Unwrap() error { return e.err }
+func (e *ending) Hint() string  { return e.hint }
+
+// SQLSTATEs of the relay's own errors (errcodes.txt).
+const (
+	codeAdminShutdown     = "57P01"
+	codeConnectionFailure = "08006"
+	codeProtocolViolation = "08P01"
+	codeNotSupported      = "0A000"
+	codeDataCorrupted     = "XX001"
+)
+
+func endShutdown() *ending {
+	return &ending{code: codeAdminShutdown, message: "terminating connection because slotferry is shutting down"}
+}
+
+// faultError is a fault in the stream itself.
+type faultError struct{ err error }
+
+func (e *faultError) Error() string { return e.err.Error() }
+func (e *faultError) Unwrap() error { return e.err }
+
+// endFault says how a fault in the stream ends the session.
+func endFault(err error) *ending {
+	e := &ending{code: codeProtocolViolation, message: "slotferry ends the session: " + err.Error(), err: err}
+	switch {
+	case errors.Is(err, errForeignZero):
+		e.code = codeDataCorrupted
+		e.hint = "Something upstream puts messages into the WAL stream that are not slotferry's. " +
+			"A walreceiver would write them into a WAL segment."
+	case errors.Is(err, errNotPostgres):
+		e.hint = "Check the host and port in the upstream conninfo."
+	}
+	return e
+}
+
+// say writes the ErrorResponse. Only the goroutine that writes to the
+// downstream calls it, at a frame boundary.
+func (e *ending) say(to *wire) {
+	m := protocol.ErrorResponse{Severity: protocol.SeverityFatal, Code: e.code, Message: e.message, Hint: e.hint}
+	_ = to.write(m.Append(nil))
+}

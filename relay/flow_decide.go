@@ -1,0 +1,229 @@
+package relay
+
+import (
+	"encoding/binary"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// step is what a Flow does with the frame that begins at a boundary. The zero
+// value waits for more bytes.
+type step struct {
+	size int    // of the frame
+	take bool   // it is taken out, and handed over when whole
+	drop bool   // it is here whole, and vanishes
+	own  []byte // it is here whole, and these bytes take its place
+	err  error  // the session ends before it
+}
+
+// decide looks at the frame that b begins with. It asks for more bytes only
+// while the frame's kind cannot be told, so that none is held back longer than
+// a reader on the other side would have to wait anyway.
+func (f *Flow) decide(b []byte, v *Verdict) step {
+	if len(b) == 0 {
+		return step{}
+	}
+	if !f.first && f.dir == Downstream && !mayOpen(b[0]) {
+		return step{err: errNotPostgres}
+	}
+	if len(b) < protocol.FrameHeaderLen {
+		return step{}
+	}
+	var h protocol.FrameHeader
+	err := h.Decode(b)
+	if err == nil && !f.conv.ready && h.Size() > maxLoginFrame {
+		err = &protocol.MessageError{Message: "frame header", Offset: 1, Err: protocol.ErrFrameLength}
+	}
+	if err != nil {
+		if !f.first && f.dir == Downstream && b[0] == protocol.FrameErrorResponse {
+			// A postmaster that cannot fork sends its error without a length
+			// (report_fork_failure_to_client, postmaster.c).
+			f.raw = true
+			return step{}
+		}
+		return step{err: err}
+	}
+	f.first = true
+	if f.dir == Downstream {
+		return f.decideDownstream(h, b, v)
+	}
+	return f.decideUpstream(h, b)
+}
+
+// mayOpen reports whether a server's answer to a startup packet may begin so.
+func mayOpen(kind byte) bool {
+	switch kind {
+	case protocol.FrameAuthentication, protocol.FrameErrorResponse, protocol.FrameNotice, protocol.FrameNegotiate:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) step {
+	forward := step{size: h.Size()}
+	switch h.Type {
+	case protocol.FrameCopyData:
+		if f.conv.stream == streamPhysical {
+			return f.decideWAL(h, b)
+		}
+		return forward
+	case protocol.FrameNegotiate:
+		if f.conv.ready || !f.strip || !f.conv.Marker || h.Size() > maxHeldLogin {
+			return forward
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		return f.decideNegotiate(b[:h.Size()], v)
+	case protocol.FrameBackendKeyData:
+		if f.conv.ready || h.Size() > maxHeldLogin {
+			return forward
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		var k protocol.BackendKeyData
+		if err := k.Decode(b[protocol.FrameHeaderLen:h.Size()]); err == nil {
+			k.Key = append([]byte(nil), k.Key...)
+			v.Key = &k
+		}
+		return forward
+	}
+	if f.conv.fromUpstream(h.Type) {
+		f.position = f.conv.command.StartLSN
+		f.pending = f.position
+		v.Began, v.Boundary = true, -1
+	}
+	return forward
+}
+
+// decideWAL tells WAL from slot messages on a physical stream. What is damaged
+// is not judged here: the walreceiver does that.
+func (f *Flow) decideWAL(h protocol.FrameHeader, b []byte) step {
+	const dataAt = protocol.FrameHeaderLen + protocol.XLogDataHeaderLen
+	forward := step{size: h.Size()}
+	switch {
+	case h.Size() == protocol.FrameHeaderLen:
+		return forward
+	case len(b) <= protocol.FrameHeaderLen:
+		return step{}
+	case b[protocol.FrameHeaderLen] != protocol.MsgXLogData || h.Size() < dataAt:
+		return forward
+	case len(b) < protocol.FrameHeaderLen+9:
+		return step{}
+	}
+	start := protocol.LSN(binary.BigEndian.Uint64(b[protocol.FrameHeaderLen+1:]))
+	switch {
+	case start != protocol.InvalidLSN:
+		f.pending = start + protocol.LSN(h.Size()-dataAt)
+		return forward
+	case !f.strip || !f.conv.strips() || h.Size() == dataAt:
+		return forward
+	case len(b) < min(h.Size(), slotFrameHead):
+		return step{}
+	case protocol.HasSlotMagic(b[dataAt:min(h.Size(), slotFrameHead)]):
+		return step{size: h.Size(), take: true}
+	default:
+		return step{err: errForeignZero}
+	}
+}
+
+// decideNegotiate takes the marker's name out of the upstream's answer: the
+// downstream never sent it.
+func (f *Flow) decideNegotiate(frame []byte, v *Verdict) step {
+	var m protocol.NegotiateProtocolVersion
+	if err := m.Decode(frame[protocol.FrameHeaderLen:]); err != nil {
+		return step{size: len(frame)}
+	}
+	rest, found, needed := m.Without(protocol.OptInParameter, f.asked)
+	if !found {
+		return step{size: len(frame)}
+	}
+	v.NoRelay = true
+	f.conv.Marker = false
+	if !needed {
+		return step{size: len(frame), drop: true}
+	}
+	return step{size: len(frame), own: rest.Append(nil)}
+}
+
+func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte) step {
+	forward := step{size: h.Size()}
+	if f.conv.sidecar != sidecarNone {
+		return f.decideSidecar(h, b)
+	}
+	switch h.Type {
+	case protocol.FrameCopyData:
+		if f.strip || !f.conv.Marker || f.conv.stream == streamNone {
+			return forward
+		}
+		return decideReport(h, b)
+	case protocol.FrameQuery:
+		if !f.conv.ready || h.Size() > maxHeldQuery {
+			break
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		query := queryText(b[protocol.FrameHeaderLen:h.Size()])
+		if f.conv.Sidecar && f.conv.Marker && f.conv.idle() &&
+			protocol.ParseCommand(query).Kind == protocol.CommandSlotState {
+			f.conv.sidecar = sidecarAsked
+			return step{size: h.Size(), drop: true}
+		}
+		f.conv.fromDownstream(h.Type, query)
+		return forward
+	}
+	f.conv.fromDownstream(h.Type, "")
+	return forward
+}
+
+// decideReport tells the helper's reports from the walreceiver's feedback.
+func decideReport(h protocol.FrameHeader, b []byte) step {
+	const magicAt = protocol.FrameHeaderLen + 1
+	switch {
+	case h.Size() < reportFrameHead:
+		return step{size: h.Size()}
+	case len(b) < magicAt:
+		return step{}
+	case b[protocol.FrameHeaderLen] != protocol.MsgHelperReport:
+		return step{size: h.Size()}
+	case len(b) < reportFrameHead:
+		return step{}
+	}
+	return step{size: h.Size(), take: protocol.HasSlotMagic(b[magicAt:reportFrameHead])}
+}
+
+// decideSidecar deals with what comes from the downstream during SLOT_STATE.
+// The upstream has no part in that but for the end of the session.
+func (f *Flow) decideSidecar(h protocol.FrameHeader, b []byte) step {
+	open := f.conv.sidecar != sidecarEnding
+	switch {
+	case h.Type == protocol.FrameTerminate:
+		return step{size: h.Size()}
+	case h.Type == protocol.FrameCopyData:
+		return step{size: h.Size(), take: true}
+	case h.Type == protocol.FrameCopyDone && open, h.Type == protocol.FrameCopyFail && open:
+		if h.Size() > maxHeldQuery {
+			return step{err: errSidecarSpeech}
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		f.conv.endSidecar()
+		return step{size: h.Size(), drop: true}
+	default:
+		return step{err: errSidecarSpeech}
+	}
+}
+
+// queryText is a Query's text up to its terminator.
+func queryText(body []byte) string {
+	for i, c := range body {
+		if c == 0 {
+			return string(body[:i])
+		}
+	}
+	return string(body)
+}

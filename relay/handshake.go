@@ -1,0 +1,226 @@
+package relay
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// optInLen is by how much the marker makes a startup packet longer.
+const optInLen = len(protocol.OptInParameter) + 1 + len(protocol.OptInValue) + 1
+
+// tlsHandshake is the first byte of a TLS record that opens a connection
+// (ContentType handshake, RFC 8446), as with sslnegotiation=direct.
+const tlsHandshake = 0x16
+
+// handshake reads the downstream's startup packets up to the one that opens a
+// session, and passes that on. opened is false when there is no session to
+// relay: a CancelRequest, or a peer that went away. Bytes behind the startup
+// packet are left in the inbox.
+func (s *session) handshake(ctx context.Context, in *inbox) (opened bool, err error) {
+	deadline := time.Now().Add(s.relay.cfg.HandshakeTimeout)
+	asked := map[uint32]bool{}
+	var failed error // why the upstream could not be reached
+	for {
+		_ = s.downstream.conn.SetReadDeadline(deadline)
+		packet, err := s.readStartup(in)
+		s.downstream.quiet()
+		switch {
+		case errors.Is(err, io.EOF) && in.n == 0:
+			return false, nil // a port check
+		case err != nil:
+			return false, fmt.Errorf("read startup packet: %w", err)
+		case packet == nil: // TLS from the first byte
+			return s.openOpaque(ctx, failed)
+		}
+		code, err := protocol.StartupCode(packet)
+		switch {
+		case err != nil:
+			return false, err
+		case code == protocol.CancelRequestCode:
+			return false, s.forwardCancel(ctx, packet)
+		case code == protocol.SSLRequestCode || code == protocol.GSSENCRequestCode:
+			if len(packet) < in.n {
+				return false, errStuffed
+			}
+			repeated := asked[code]
+			asked[code] = true
+			in.consume(len(packet))
+			opaque, err := s.answerEncryption(ctx, in, code, repeated, &failed)
+			if err != nil || opaque {
+				return opaque, err
+			}
+			continue
+		}
+		return s.openSession(ctx, in, packet, failed)
+	}
+}
+
+// errStuffed is what ProcessStartupPacket (backend_startup.c) says to bytes
+// that someone put behind a request for encryption.
+var errStuffed = &ending{
+	code: codeProtocolViolation, message: "received unencrypted data after SSL request",
+	hint: "This is a fault of the client's software, or someone in the middle tries to put words into its mouth.",
+	err:  errors.New("received unencrypted data after SSL request"),
+}
+
+// readStartup returns the packet at the front of the inbox, reading until it
+// is whole. nil is the begin of a TLS handshake.
+func (s *session) readStartup(in *inbox) ([]byte, error) {
+	for {
+		b := in.bytes()
+		if len(b) > 0 && b[0] == tlsHandshake {
+			return nil, nil
+		}
+		if len(b) >= 4 {
+			length := binary.BigEndian.Uint32(b)
+			if length < 8 || length > uint32(protocol.MaxStartupPacket+optInLen) {
+				return nil, fmt.Errorf("invalid length of startup packet: %d", length)
+			}
+			if len(b) >= int(length) {
+				return b[:length], nil
+			}
+		}
+		if err := s.downstream.read(in, true); err != nil {
+			if errors.Is(err, io.EOF) && in.n > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// answerEncryption answers SSLRequest or GSSENCRequest with one byte: the
+// upstream's, or 'N'. opaque is set when the session is encrypted from here on.
+func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, repeated bool, failed *error) (
+	opaque bool, err error,
+) {
+	if s.relay.cfg.RefuseTLS {
+		if repeated {
+			return false, &ending{code: codeNotSupported, message: fmt.Sprintf(
+				"unsupported frontend protocol %d.%d: server supports 3.0 to 3.2", code>>16, code&0xFFFF)}
+		}
+		return false, s.downstream.write([]byte{'N'})
+	}
+	if s.upstream == nil && *failed == nil {
+		*failed = s.dial(ctx, nil)
+	}
+	if *failed != nil {
+		// libpq does not show an error that comes in the place of the one byte
+		// (since the fix of CVE-2024-10977). It will get it for its startup packet.
+		return false, s.downstream.write([]byte{'N'})
+	}
+	if err := s.upstream.write(protocol.AppendStartupRequest(nil, code)); err != nil {
+		return false, fmt.Errorf("ask upstream for encryption: %w", err)
+	}
+	var answer [1]byte
+	_ = s.upstream.conn.SetReadDeadline(time.Now().Add(s.relay.cfg.ConnectTimeout))
+	_, err = io.ReadFull(s.upstream.conn, answer[:])
+	s.upstream.quiet()
+	if err != nil {
+		return false, fmt.Errorf("read upstream's answer about encryption: %w", err)
+	}
+	switch answer[0] {
+	case 'N':
+	case 'S', 'G', 'E':
+		// Nothing may have come before the answer: it would be taken for part of
+		// the encrypted session.
+		if err := s.downstream.read(in, false); !errors.Is(err, errNoBytes) {
+			if err == nil {
+				err = errStuffed
+			}
+			return false, err
+		}
+		opaque = true
+		s.becomeOpaque()
+	default:
+		return false, endFault(errNotPostgres)
+	}
+	return opaque, s.downstream.write(answer[:])
+}
+
+// openOpaque passes a connection on that is encrypted from its first byte.
+func (s *session) openOpaque(ctx context.Context, failed error) (opened bool, err error) {
+	if s.relay.cfg.RefuseTLS {
+		return false, errors.New("the connection opens with TLS, which this relay refuses")
+	}
+	if s.upstream == nil && failed == nil {
+		failed = s.dial(ctx, nil)
+	}
+	if failed != nil {
+		return false, errors.Unwrap(failed) // nobody would understand an ErrorResponse
+	}
+	s.becomeOpaque()
+	return true, nil
+}
+
+// openSession passes the startup packet on, with the marker taken out or put
+// in.
+func (s *session) openSession(ctx context.Context, in *inbox, packet []byte, failed error) (opened bool, err error) {
+	forwarded := s.rewriteStartup(packet)
+	if len(forwarded) > protocol.MaxStartupPacket+optInLen ||
+		s.relay.cfg.Mode != ModeStrip && len(forwarded) > protocol.MaxStartupPacket {
+		return false, fmt.Errorf("invalid length of startup packet: %d", len(forwarded))
+	}
+	if s.upstream == nil && failed == nil {
+		failed = s.dial(ctx, nil)
+	}
+	if failed != nil {
+		return false, failed
+	}
+	if err := s.upstream.write(forwarded); err != nil {
+		return false, fmt.Errorf("forward startup packet: %w", err)
+	}
+	in.consume(len(packet))
+	return true, nil
+}
+
+// rewriteStartup notes what the packet says and returns the one to forward. A
+// packet that cannot be read is forwarded as it is: the server judges it.
+func (s *session) rewriteStartup(packet []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.facts.startup
+	if err := m.Decode(packet); err != nil {
+		*m = protocol.StartupMessage{}
+		s.facts.kind = KindOpaque
+		return packet
+	}
+	s.facts.kind = map[protocol.ReplicationMode]SessionKind{
+		protocol.ReplicationNone:     KindQuery,
+		protocol.ReplicationPhysical: KindPhysical,
+		protocol.ReplicationDatabase: KindLogical,
+	}[m.Replication()]
+	if s.relay.cfg.Mode == ModePlain {
+		return packet
+	}
+	value, marked := m.Remove(protocol.OptInParameter)
+	strip := s.relay.cfg.Mode == ModeStrip
+	ask := strip && s.facts.kind == KindPhysical
+	s.conv.Marker = ask || marked && !strip && value == protocol.OptInValue
+	s.conv.Sidecar = s.conv.Marker && !strip && s.relay.cfg.Slots != nil
+	s.facts.optedIn = s.conv.Marker
+	if !marked && !ask {
+		return packet
+	}
+	out := *m
+	if ask {
+		out.Parameters = append(out.Parameters[:len(out.Parameters):len(out.Parameters)],
+			protocol.StartupParameter{Name: protocol.OptInParameter, Value: protocol.OptInValue})
+	}
+	return out.Append(nil)
+}
+
+// becomeOpaque notes that nothing of this session can be read. Where that
+// matters it is logged once.
+func (s *session) becomeOpaque() {
+	s.mu.Lock()
+	s.facts.kind = KindOpaque
+	s.mu.Unlock()
+	s.relay.sawOpaque()
+}

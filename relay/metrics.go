@@ -1,0 +1,71 @@
+package relay
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the relay's counters. Pumps add to plain atomics; Prometheus
+// reads them when it asks.
+type metrics struct {
+	bytesDownstream  atomic.Uint64
+	bytesUpstream    atomic.Uint64
+	framesSpliced    atomic.Uint64
+	framesStripped   atomic.Uint64
+	framesDamaged    atomic.Uint64
+	messagesStripped atomic.Uint64
+}
+
+func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
+	m := new(metrics)
+	if reg == nil {
+		return m, nil
+	}
+	counter := func(name, help string, labels prometheus.Labels, read func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "slotferry", Subsystem: "relay", Name: name, Help: help, ConstLabels: labels,
+		}, read)
+	}
+	load := func(v *atomic.Uint64) func() float64 { return func() float64 { return float64(v.Load()) } }
+	direction := func(d Direction) prometheus.Labels { return prometheus.Labels{"direction": d.String()} }
+	for _, c := range []prometheus.Collector{
+		counter("bytes_total", "Bytes read and dealt with.", direction(Downstream), load(&m.bytesDownstream)),
+		counter("bytes_total", "Bytes read and dealt with.", direction(Upstream), load(&m.bytesUpstream)),
+		counter("frames_spliced_total", "Slot message or report frames put in.", nil, load(&m.framesSpliced)),
+		counter("frames_stripped_total", "Slot message or report frames taken out.", nil, load(&m.framesStripped)),
+		counter("frames_damaged_total", "Frames taken out that could not be decoded.", nil, load(&m.framesDamaged)),
+		counter("slot_messages_stripped_total", "Whole slot messages taken out.", nil, load(&m.messagesStripped)),
+		counter("connections_total", "Connections accepted.", nil, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(r.accepted)
+		}),
+		counter("sessions_failed_total", "Sessions that ended with an error.", nil, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(r.failed)
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "slotferry", Subsystem: "relay", Name: "sessions", Help: "Sessions open now.",
+		}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(len(r.sessions))
+		}),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// moved counts bytes of one direction.
+func (m *metrics) moved(d Direction, n int) {
+	if d == Downstream {
+		m.bytesDownstream.Add(uint64(n))
+	} else {
+		m.bytesUpstream.Add(uint64(n))
+	}
+}

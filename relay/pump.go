@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+)
+
+// pump moves one direction of a session. Its goroutine is the only reader of
+// from and the only writer of to.
+type pump struct {
+	s    *session
+	dir  Direction
+	flow *Flow // guarded by s.mu
+	from *wire
+	to   *wire
+	in   inbox
+
+	// speaker says what of ours goes between the frames; nil when nothing does.
+	speaker speaker
+
+	more    bool // the speaker has more to say
+	discard bool // the writing side is gone: read to the end, forward nothing
+
+	wrote atomic.Uint64 // bytes, our own included
+}
+
+// speaker puts frames of ours into a pump's direction. Its methods are called
+// with s.mu held.
+type speaker interface {
+	// began says that a physical stream has begun.
+	began()
+	// within returns a frame to put into a stream that moves, or nil, and
+	// whether there is more to say.
+	within(v *Verdict) (frame []byte, more bool)
+	// atRest returns what to put where the stream rests, and whether there is
+	// more to say at once.
+	atRest() (frames []byte, more bool)
+}
+
+// run forwards until one side ends. io.EOF is the clean end of from. Where
+// there is more of our own to say it looks for bytes to forward in between:
+// WAL comes first.
+func (p *pump) run() error {
+	defer p.in.release()
+	for first := true; ; first = false {
+		var err error
+		if !first || p.in.n == 0 { // the startup may have left bytes over
+			err = p.from.read(&p.in, !p.more)
+		}
+		switch {
+		case err == nil:
+			err = p.forward()
+		case isTimeout(err):
+			p.from.quiet()
+			err = p.speak()
+		case errors.Is(err, errNoBytes):
+			err = p.speak()
+		case errors.Is(err, io.EOF):
+			return p.finish()
+		default:
+			return fmt.Errorf("read from %s: %w", p.peer(), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// peer names the side that is read.
+func (p *pump) peer() string {
+	if p.dir == Downstream {
+		return "upstream"
+	}
+	return "downstream"
+}
+
+// forward deals with what was read.
+func (p *pump) forward() error {
+	b := p.in.bytes()
+	p.s.mu.Lock()
+	v := p.flow.Scan(b)
+	var own []byte
+	p.more = false
+	if p.speaker != nil && v.Began {
+		p.speaker.began()
+	}
+	if p.speaker != nil && v.Boundary >= 0 {
+		own, p.more = p.speaker.within(v)
+		p.more = p.more && p.flow.AtBoundary()
+	}
+	answer := p.dir == Upstream && p.s.conv.sidecarMoved()
+	p.s.mu.Unlock()
+
+	p.s.relay.metrics.moved(p.dir, v.Used)
+	p.s.took(p.dir, v)
+	if answer {
+		p.s.upstream.nudge() // the other pump writes downstream
+	}
+	if err := p.writeSpans(b, v, own); err != nil {
+		return err
+	}
+	p.in.consume(v.Used)
+	if v.Err != nil {
+		return &faultError{v.Err}
+	}
+	return p.stop()
+}
+
+// writeSpans writes what the verdict lets through, with own at its boundary.
+func (p *pump) writeSpans(b []byte, v *Verdict, own []byte) error {
+	at := 0
+	for _, span := range v.Spans {
+		piece := span.Own
+		if piece == nil {
+			piece = b[span.From:span.To]
+		}
+		if head := v.Boundary - at; own != nil && head <= len(piece) {
+			if err := p.write(piece[:head]); err != nil {
+				return err
+			}
+			if err := p.write(own); err != nil {
+				return err
+			}
+			own, piece, at = nil, piece[head:], v.Boundary
+		}
+		if err := p.write(piece); err != nil {
+			return err
+		}
+		at += len(piece)
+	}
+	return p.write(own)
+}
+
+// speak says what there is to say where the stream rests.
+func (p *pump) speak() error {
+	p.more = false
+	if err := p.stop(); err != nil || p.speaker == nil {
+		return err
+	}
+	var frames []byte
+	p.s.mu.Lock()
+	if p.flow.AtBoundary() {
+		frames, p.more = p.speaker.atRest()
+	}
+	p.s.mu.Unlock()
+	return p.write(frames)
+}
+
+// finish forwards what is left when from has ended.
+func (p *pump) finish() error {
+	p.s.mu.Lock()
+	flush := p.flow.MayFlush(p.in.bytes())
+	p.s.mu.Unlock()
+	if flush {
+		if err := p.write(p.in.bytes()); err != nil {
+			return err
+		}
+	}
+	return io.EOF
+}
+
+// stop returns the reason to end the session, once the downstream stands at a
+// frame boundary and can be told.
+func (p *pump) stop() error {
+	reason := p.s.reason.Load()
+	if reason == nil || p.dir == Upstream {
+		return nil // the other pump ends the session
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if !p.flow.AtBoundary() && !p.flow.raw {
+		return nil
+	}
+	return reason
+}
+
+// write writes to the other side. When that has gone the upstream pump reads
+// on and forwards nothing: the upstream's last words may still be on their
+// way to the downstream, and closing would destroy them.
+func (p *pump) write(b []byte) error {
+	if len(b) == 0 || p.discard {
+		return nil
+	}
+	err := p.to.write(b)
+	if err != nil && p.dir == Upstream {
+		p.discard = true
+		p.s.log.Debug().Err(err).Msg("write to upstream failed")
+		return nil
+	}
+	if err != nil {
+		return &downstreamGoneError{err}
+	}
+	p.wrote.Add(uint64(len(b)))
+	return nil
+}
+
+// downstreamGoneError says that nobody is left to forward to.
+type downstreamGoneError struct{ err error }
+
+func (e *downstreamGoneError) Error() string { return "write to downstream: " + e.err.Error() }
+func (e *downstreamGoneError) Unwrap() error { return e.err }

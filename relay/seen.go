@@ -1,0 +1,92 @@
+package relay
+
+import (
+	"errors"
+	"syscall"
+)
+
+// seen is what the relay has logged and not taken back: each line is written
+// once per change of state, not once per connection that the walreceiver makes
+// every five seconds.
+type seen struct {
+	unreachable bool
+	noRelay     bool
+	damaged     bool
+	opaque      bool
+	badReport   bool
+}
+
+// change sets a flag of seen, and reports whether it was different before.
+func (r *Relay) change(flag *bool, to bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := *flag != to
+	*flag = to
+	return changed
+}
+
+// upstreamReached notes how a dial ended.
+func (r *Relay) upstreamReached(e *ending) {
+	changed := r.change(&r.seen.unreachable, e != nil)
+	switch {
+	case !changed:
+	case e != nil:
+		r.cfg.Logger.Error().Err(e.err).Str("hint", e.hint).Msg("upstream cannot be reached")
+	default:
+		r.cfg.Logger.Info().Msg("upstream can be reached again")
+	}
+}
+
+// sawNoRelay notes that the upstream did not know the marker.
+func (r *Relay) sawNoRelay(addr upstreamAddr) {
+	if r.change(&r.seen.noRelay, true) {
+		r.cfg.Logger.Error().Stringer("upstream", addr).
+			Str("hint", "Let the upstream conninfo point to the address of a slotferry relay in front of the primary.").
+			Msg("no relay at this address: WAL is forwarded, but there will be no slot messages")
+	}
+}
+
+// sawRelay notes that slot messages come.
+func (r *Relay) sawRelay() {
+	if r.change(&r.seen.noRelay, false) {
+		r.cfg.Logger.Info().Msg("the upstream is a relay now: slot messages arrive")
+	}
+}
+
+// sawTaken notes how a frame that was taken out could be decoded.
+func (r *Relay) sawTaken(err error) {
+	r.metrics.framesStripped.Add(1)
+	if err != nil {
+		r.metrics.framesDamaged.Add(1)
+	}
+	changed := r.change(&r.seen.damaged, err != nil)
+	switch {
+	case !changed:
+	case err != nil:
+		r.cfg.Logger.Error().Err(err).Str("hint", "Run the same version of slotferry on both sides.").
+			Msg("slot messages or reports cannot be read; they are taken out of the stream all the same")
+	default:
+		r.cfg.Logger.Info().Msg("slot messages or reports can be read again")
+	}
+}
+
+// sawOpaque notes an encrypted session where slot messages have their place.
+func (r *Relay) sawOpaque() {
+	if r.cfg.Mode != ModePlain && r.change(&r.seen.opaque, true) {
+		r.cfg.Logger.Warn().
+			Str("hint", "Use sslmode=disable and gssencmode=disable between helper and relay, or let the relay refuse TLS.").
+			Msg("a session is encrypted end to end: it is forwarded, but carries no slot messages")
+	}
+}
+
+// sawReport notes whether the helper's report could be encoded.
+func (r *Relay) sawReport(err error) {
+	if r.change(&r.seen.badReport, err != nil) && err != nil {
+		r.cfg.Logger.Error().Err(err).Msg("the helper's report cannot be sent")
+	}
+}
+
+// isReset reports whether a peer just went away.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

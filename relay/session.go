@@ -1,0 +1,129 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// session relays one downstream connection to one upstream connection of its
+// own, for the life of both. It owns both: run closes them, and nothing else
+// does.
+type session struct {
+	relay      *Relay
+	id         uint64
+	started    time.Time
+	log        zerolog.Logger
+	downstream *wire // to the walreceiver or whoever connected
+	upstream   *wire // to the walsender; nil before the startup packet
+
+	// reason is why the relay ends the session, nil while it does not. The
+	// downstream pump acts on it, at a frame boundary.
+	reason atomic.Pointer[ending]
+
+	// What the pumps and their neighbours hand each other, newest only.
+	box       mailbox                // slot messages to splice
+	report    atomic.Pointer[[]byte] // report to send upstream, a whole frame
+	relaySeen atomic.Bool            // ModeStrip: a slot message came
+
+	// mu guards what both directions know together. It is held for a scan of one
+	// buffer, never during I/O.
+	mu    sync.Mutex
+	conv  Conversation
+	facts facts
+
+	down pump // from upstream to downstream
+	up   pump // from downstream to upstream
+
+	// Owned by the downstream pump of ModeStrip.
+	assembler protocol.Assembler
+
+	// Owned by the upstream pump of ModeSplice.
+	servedSnapshot uint64
+}
+
+// facts is what a session shows of itself.
+type facts struct {
+	kind         SessionKind
+	startup      protocol.StartupMessage
+	upstream     upstreamAddr
+	key          *protocol.BackendKeyData
+	optedIn      bool
+	noRelay      bool
+	spliced      uint64
+	stripped     uint64
+	damaged      uint64
+	lastMessage  time.Time
+	helperReport *protocol.HelperReport
+}
+
+// run serves the session until it ends. nil is a clean end.
+func (s *session) run(ctx context.Context) error {
+	defer s.downstream.close()
+	in := inbox{}
+	defer in.release()
+
+	stop := context.AfterFunc(ctx, s.downstream.close)
+	opened, err := s.handshake(ctx, &in)
+	stop()
+	if s.upstream != nil {
+		defer s.upstream.close()
+	}
+	switch {
+	case ctx.Err() != nil:
+		endShutdown().say(s.downstream)
+		return nil
+	case err != nil:
+		var e *ending
+		if errors.As(err, &e) {
+			e.say(s.downstream)
+			s.downstream.closeWrite()
+		}
+		return err
+	case !opened:
+		return nil
+	}
+	return s.pumps(ctx, &in)
+}
+
+// pumps runs both directions until both have ended.
+func (s *session) pumps(ctx context.Context, in *inbox) error {
+	strip := s.relay.cfg.Mode == ModeStrip
+	opaque := s.facts.kind == KindOpaque
+	flow := func(dir Direction) *Flow {
+		f := newFlow(dir, strip, s.facts.startup.Version, &s.conv)
+		f.raw = opaque
+		return f
+	}
+	s.mu.Lock()
+	s.down = pump{s: s, dir: Downstream, flow: flow(Downstream), from: s.upstream, to: s.downstream}
+	s.up = pump{s: s, dir: Upstream, flow: flow(Upstream), from: s.downstream, to: s.upstream, in: *in}
+	s.mu.Unlock()
+	*in = inbox{} // the pump's now
+
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer wg.Wait()
+	defer cancel()
+	switch {
+	case s.conv.Marker && s.relay.cfg.Mode == ModeSplice && s.relay.cfg.Slots != nil:
+		s.down.speaker = &slotSpeaker{s: s}
+		defer s.relay.cfg.Slots.subscribe(s.deliver)()
+	case s.conv.Marker && strip && s.relay.cfg.Reports != nil:
+		s.up.speaker = &reportSpeaker{s: s}
+		wg.Go(func() { s.watchReports(ctx) })
+	}
+	ended := make(chan pumpEnd, 2)
+	wg.Go(func() { ended <- pumpEnd{Downstream, s.down.run()} })
+	wg.Go(func() { ended <- pumpEnd{Upstream, s.up.run()} })
+	err := s.await(ctx, ended)
+	s.downstream.close()
+	s.upstream.close()
+	return err
+}

@@ -1,0 +1,108 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// pumpEnd is how one direction ended.
+type pumpEnd struct {
+	dir Direction
+	err error
+}
+
+// await returns when both pumps have ended, or when what is left of the
+// session has moved nothing for the drain timeout. The caller then closes both
+// connections, which ends the pumps. Its error is the first cause.
+func (s *session) await(ctx context.Context, ended <-chan pumpEnd) error {
+	var first error
+	var moved uint64
+	drain := time.NewTicker(s.relay.cfg.DrainTimeout)
+	drain.Stop() // until one side has ended
+	defer drain.Stop()
+	stop := ctx.Done()
+	for left := 2; left > 0; {
+		select {
+		case e := <-ended:
+			left--
+			err, hopeless := s.pumpEnded(e)
+			if first == nil {
+				first = err
+			}
+			if hopeless {
+				return first
+			}
+		case <-stop:
+			stop = nil
+			s.end(endShutdown())
+		case <-drain.C:
+			now := s.down.wrote.Load() + s.up.wrote.Load()
+			if now == moved || s.reason.Load() != nil {
+				return first
+			}
+			moved = now
+			continue
+		}
+		moved = s.down.wrote.Load() + s.up.wrote.Load()
+		drain.Reset(s.relay.cfg.DrainTimeout)
+	}
+	return first
+}
+
+// pumpEnded passes the end of one direction on to the other side. What the
+// upstream said last still reaches the downstream; hopeless says that there is
+// no downstream any more.
+func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
+	var reason *ending
+	var gone *downstreamGoneError
+	switch {
+	case errors.Is(e.err, io.EOF) && e.dir == Upstream:
+		s.upstream.closeWrite()
+		return nil, false
+	case e.dir == Upstream:
+		var fault *faultError
+		if errors.As(e.err, &fault) {
+			s.end(endFault(fault)) // the downstream pump says it
+			return e.err, false
+		}
+		return e.err, true
+	case errors.As(e.err, &gone):
+		return e.err, true
+	case errors.As(e.err, &reason):
+		s.lastWords(reason)
+		return reason.err, false
+	}
+	var fault *faultError
+	if errors.As(e.err, &fault) {
+		s.lastWords(endFault(fault))
+		return e.err, false
+	}
+	s.downstream.closeWrite()
+	if errors.Is(e.err, io.EOF) {
+		return nil, false
+	}
+	return e.err, false
+}
+
+// lastWords tells the downstream why the relay ends the session. The
+// downstream pump has returned, so nobody else writes.
+func (s *session) lastWords(reason *ending) {
+	_ = s.downstream.conn.SetWriteDeadline(time.Now().Add(s.relay.cfg.DrainTimeout))
+	s.mu.Lock()
+	raw := s.down.flow.raw
+	s.mu.Unlock()
+	if !raw {
+		reason.say(s.downstream)
+	}
+	s.downstream.closeWrite()
+	s.upstream.close()
+}
+
+// end asks the downstream pump to end the session at the next frame boundary.
+func (s *session) end(reason *ending) {
+	if s.reason.CompareAndSwap(nil, reason) {
+		s.upstream.nudge()
+	}
+}

@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// took deals with what a scan found besides bytes to forward. It is called by
+// the pump of that direction, without s.mu.
+func (s *session) took(dir Direction, v *Verdict) {
+	if v.Began && dir == Downstream {
+		s.assembler.Reset()
+	}
+	if v.Key != nil {
+		s.mu.Lock()
+		s.facts.key = v.Key
+		s.mu.Unlock()
+	}
+	if v.NoRelay {
+		s.mu.Lock()
+		s.facts.noRelay, s.facts.optedIn = true, false
+		s.mu.Unlock()
+		s.relay.sawNoRelay(s.facts.upstream)
+	}
+	for _, t := range v.Taken {
+		if dir == Downstream {
+			s.tookSlotFrame(t.Body)
+		} else {
+			s.tookReport(t.Body)
+		}
+	}
+}
+
+// tookSlotFrame decodes what ModeStrip took out of the stream, and hands whole
+// messages to the sink. Failing here never touches the stream.
+func (s *session) tookSlotFrame(body []byte) {
+	var m *protocol.SlotMessage
+	err := protocol.ErrTooLarge
+	if body != nil {
+		m, err = s.assembler.Add(body[protocol.XLogDataHeaderLen:])
+	}
+	s.countTaken(err)
+	if !s.relaySeen.Swap(true) {
+		s.relay.sawRelay()
+		s.downstream.nudge() // reports may flow from now on
+	}
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	s.facts.lastMessage = time.Now()
+	s.mu.Unlock()
+	s.relay.metrics.messagesStripped.Add(1)
+	if sink := s.relay.cfg.Sink; sink != nil {
+		sink.Deliver(m)
+	}
+}
+
+// tookReport decodes what ModeSplice took from the helper.
+func (s *session) tookReport(body []byte) {
+	if len(body) > 0 && body[0] != protocol.MsgHelperReport {
+		return // feedback during SLOT_STATE: there is no walsender to tell
+	}
+	r := new(protocol.HelperReport)
+	err := protocol.ErrTooLarge
+	if len(body) > 0 {
+		err = r.Decode(body[1:])
+	}
+	s.countTaken(err)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.facts.helperReport = r
+	s.mu.Unlock()
+	if r.SnapshotRequest != 0 && r.SnapshotRequest != s.servedSnapshot && s.relay.cfg.Slots != nil {
+		s.servedSnapshot = r.SnapshotRequest
+		s.relay.cfg.Slots.RequestSnapshot()
+	}
+}
+
+func (s *session) countTaken(err error) {
+	s.mu.Lock()
+	s.facts.stripped++
+	if err != nil {
+		s.facts.damaged++
+	}
+	s.mu.Unlock()
+	s.relay.sawTaken(err)
+}
+
+// spoke counts a frame of ours that is about to be written. Speakers call it
+// with s.mu held.
+func (s *session) spoke(frame []byte) {
+	if frame == nil {
+		return
+	}
+	s.facts.spliced++
+	if s.relay.cfg.Mode == ModeSplice {
+		s.facts.lastMessage = time.Now()
+	}
+	s.relay.metrics.framesSpliced.Add(1)
+}
+
+// deliver puts a slot message into the mailbox and wakes the downstream pump.
+// The slot source's goroutine calls it; nil says that the source is cut off.
+func (s *session) deliver(p *publication) {
+	s.box.put(p)
+	if p != nil {
+		s.upstream.nudge()
+	}
+}
+
+// watchReports keeps the newest report ready for the upstream pump, again at
+// every interval.
+func (s *session) watchReports(ctx context.Context) {
+	again := time.NewTicker(s.relay.cfg.ReportInterval)
+	defer again.Stop()
+	for {
+		r, changed := s.relay.cfg.Reports.Report()
+		if r != nil {
+			body, err := r.Append(nil)
+			s.relay.sawReport(err)
+			if err == nil {
+				frame := protocol.AppendCopyData(nil, body)
+				s.report.Store(&frame)
+				s.downstream.nudge()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/rs/zerolog"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// SlotSourceConfig says which slots a SlotSource reads, and how often.
+type SlotSourceConfig struct {
+	// Conninfo is a libpq conninfo of the upstream. Any login role will do; for
+	// RequestSnapshot it needs EXECUTE on pg_log_standby_snapshot().
+	Conninfo string
+
+	PollInterval     time.Duration // between two looks at the catalog; 0 means 100 ms
+	Heartbeat        time.Duration // between two messages when nothing changes; 0 means 1 s
+	SnapshotInterval time.Duration // least time between two snapshots; 0 means 500 ms
+	QueryTimeout     time.Duration // of one look at the catalog; 0 means 10 s
+
+	SlotFilters
+
+	// Readiness is asked when the upstream is in recovery: what its own helper
+	// says of each slot. nil, or a slot it does not name: unknown. An error is
+	// logged once per change of state and makes all slots unknown.
+	Readiness func(context.Context) (map[string]protocol.Readiness, error)
+
+	Logger zerolog.Logger
+}
+
+// SlotFilters selects slots. Patterns are path.Match globs. The zero value
+// selects every logical slot but temporary and table-synchronization ones.
+type SlotFilters struct {
+	Include   []string // slot names; empty: all
+	Exclude   []string // slot names, after Include
+	Databases []string // databases; empty: all
+
+	// IncludeTableSync also takes the slots of a subscription's initial
+	// table copy, pg_<subscription>_sync_<relation>_<system identifier>.
+	IncludeTableSync bool
+}
+
+// SlotSourceStatus is what a SlotSource knows about itself at one moment.
+type SlotSourceStatus struct {
+	Connected        bool      `json:"connected"`
+	Upstream         string    `json:"upstream"` // address
+	SystemIdentifier uint64    `json:"system_identifier,string"`
+	TimelineID       uint32    `json:"timeline_id"`
+	ServerVersionNum uint32    `json:"server_version_num"`
+	InRecovery       bool      `json:"in_recovery"`
+	Epoch            uint64    `json:"epoch,string"`
+	Sequence         uint64    `json:"sequence"`
+	Slots            int       `json:"slots"`        // in the last message
+	LastMessage      time.Time `json:"last_message"` // zero: none yet
+	Error            string    `json:"error,omitempty"`
+	Hint             string    `json:"hint,omitempty"`
+	Snapshots        uint64    `json:"snapshots"` // pg_log_standby_snapshot() calls that succeeded
+	SnapshotError    string    `json:"snapshot_error,omitempty"`
+	SnapshotHint     string    `json:"snapshot_hint,omitempty"`
+}
+
+// sourceName is the application_name of the slot source's connection. It is an
+// ordinary one: it never shows in pg_stat_replication and never counts as a
+// synchronous standby.
+const sourceName = "slotferry relay"
+
+// withDefaults returns the configuration with its zero values filled in, the
+// parsed conninfo, and all that is wrong.
+func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, error) {
+	var errs []error
+	conn, err := pgconn.ParseConfig(c.Conninfo)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("slots: %w", err))
+	} else {
+		for _, key := range tcpSettings {
+			delete(conn.RuntimeParams, key)
+		}
+		delete(conn.RuntimeParams, "replication")
+		conn.RuntimeParams["application_name"] = sourceName
+		if conn.ConnectTimeout == 0 {
+			conn.ConnectTimeout = defaultConnectTimeout
+		}
+	}
+	if _, err := newSlotFilter(c.SlotFilters); err != nil {
+		errs = append(errs, err)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		dflt  time.Duration
+	}{
+		{"poll interval", &c.PollInterval, 100 * time.Millisecond},
+		{"heartbeat", &c.Heartbeat, time.Second},
+		{"snapshot interval", &c.SnapshotInterval, 500 * time.Millisecond},
+		{"query timeout", &c.QueryTimeout, 10 * time.Second},
+	} {
+		switch {
+		case *d.value < 0:
+			errs = append(errs, fmt.Errorf("%s is negative", d.name))
+		case *d.value == 0:
+			*d.value = d.dflt
+		}
+	}
+	return c, conn, errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+package relay
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+)
+
+// Status returns what is known now. It may be called at any time.
+func (r *Relay) Status() Status {
+	r.mu.Lock()
+	st := Status{
+		Mode: r.cfg.Mode, Upstream: r.addrs.strings(), Accepted: r.accepted, Failed: r.failed,
+		NoRelay: r.seen.noRelay, Listen: make([]string, 0, len(r.listeners)),
+	}
+	for _, l := range r.listeners {
+		st.Listen = append(st.Listen, l.Addr().String())
+	}
+	sessions := make([]*session, 0, len(r.sessions))
+	for _, s := range r.sessions {
+		sessions = append(sessions, s)
+	}
+	r.mu.Unlock()
+
+	st.Sessions = make([]SessionStatus, len(sessions))
+	for i, s := range sessions {
+		st.Sessions[i] = s.status()
+	}
+	slices.SortFunc(st.Sessions, func(a, b SessionStatus) int { return cmp.Compare(a.ID, b.ID) })
+	if r.cfg.Slots != nil {
+		source := r.cfg.Slots.Status()
+		st.SlotSource = &source
+	}
+	return st
+}
+
+func (s *session) status() SessionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &s.facts
+	st := SessionStatus{
+		ID: s.id, Kind: f.kind, State: "startup", Downstream: s.downstream.conn.RemoteAddr().String(),
+		Upstream: f.upstream.address, Started: s.started, OptedIn: f.optedIn, NoRelay: f.noRelay,
+		Spliced: f.spliced, Stripped: f.stripped, Damaged: f.damaged, LastSlotMessage: f.lastMessage,
+		HelperReport: f.helperReport,
+	}
+	st.ApplicationName, _ = f.startup.Get("application_name")
+	st.User, _ = f.startup.Get("user")
+	st.Database, _ = f.startup.Get("database")
+	if s.down.flow == nil {
+		return st
+	}
+	st.State = s.conv.State()
+	if s.conv.sidecar != sidecarNone {
+		st.Kind = KindSidecar
+	}
+	st.TimelineID, st.StartLSN = s.conv.command.TimelineID, s.conv.command.StartLSN
+	st.Position = s.down.flow.Position()
+	return st
+}
+
+// logEnd writes the one line a session gets when it is over.
+func (s *session) logEnd(err error) {
+	st := s.status()
+	e := s.log.Debug()
+	var gone *downstreamGoneError
+	switch {
+	case err == nil:
+	case errors.As(err, &gone), isReset(err):
+		e = s.log.Info().Err(err)
+	default:
+		e = s.log.Warn().Err(err)
+		var h interface{ Hint() string }
+		if errors.As(err, &h) && h.Hint() != "" {
+			e = e.Str("hint", h.Hint())
+		}
+	}
+	e.Str("kind", string(st.Kind)).Str("application_name", st.ApplicationName).Str("upstream", st.Upstream).
+		Stringer("position", st.Position).Uint64("spliced", st.Spliced).Uint64("stripped", st.Stripped).
+		Msg("session ended")
+}

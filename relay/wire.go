@@ -1,0 +1,152 @@
+package relay
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bufferSize is the size of a pump's buffer. LAB measured: half of it costs a
+// tenth more CPU, eight times as much leaves the cache.
+const bufferSize = 128 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// inbox holds the bytes that were read and are not dealt with yet. It has a
+// buffer only while there are some.
+type inbox struct {
+	buf *[bufferSize]byte
+	n   int
+}
+
+func (in *inbox) bytes() []byte {
+	if in.buf == nil {
+		return nil
+	}
+	return in.buf[:in.n]
+}
+
+// room returns where to read to.
+func (in *inbox) room() []byte {
+	if in.buf == nil {
+		in.buf = buffers.Get().(*[bufferSize]byte)
+	}
+	return in.buf[in.n:]
+}
+
+// consume forgets the first n bytes.
+func (in *inbox) consume(n int) {
+	if n > 0 {
+		in.n = copy(in.buf[:], in.buf[n:in.n])
+	}
+	in.rest()
+}
+
+// rest gives an empty buffer back.
+func (in *inbox) rest() {
+	if in.n == 0 {
+		in.release()
+	}
+}
+
+func (in *inbox) release() {
+	if in.buf != nil {
+		buffers.Put(in.buf)
+	}
+	*in = inbox{}
+}
+
+// wire is one connection of a session. One goroutine reads and one writes it;
+// nudge and Close may be called by any.
+type wire struct {
+	conn net.Conn
+	raw  syscall.RawConn // nil where there is no socket
+}
+
+// errNoBytes says that a read that must not wait found nothing.
+var errNoBytes = errors.New("nothing to read")
+
+// aLongTimeAgo is a deadline that has passed.
+var aLongTimeAgo = time.Unix(1, 0)
+
+func newWire(conn net.Conn) *wire {
+	w := &wire{conn: conn}
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		w.raw = rawConn(c)
+	case *net.UnixConn:
+		w.raw = rawConn(c)
+	}
+	return w
+}
+
+// read reads once to the inbox. Without wait it is errNoBytes when nothing is
+// there. io.EOF says that the peer sends no more.
+func (w *wire) read(in *inbox, wait bool) error {
+	if w.raw != nil {
+		return w.rawRead(in, wait)
+	}
+	if !wait {
+		if err := w.conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+			return err
+		}
+		defer w.quiet()
+	}
+	n, err := w.conn.Read(in.room())
+	in.n += n
+	in.rest()
+	if !wait && isTimeout(err) {
+		return errNoBytes
+	}
+	if n > 0 {
+		return nil // an error will come again
+	}
+	return err
+}
+
+// write writes all of b.
+func (w *wire) write(b []byte) error {
+	if w.raw != nil {
+		return w.rawWrite(b)
+	}
+	_, err := w.conn.Write(b)
+	return err
+}
+
+// nudge makes a read that waits, or the next one, end with a timeout. Bytes
+// are never lost by it: a read that has some returns them.
+func (w *wire) nudge() { _ = w.conn.SetReadDeadline(aLongTimeAgo) }
+
+// quiet takes the nudge back. Whoever does so looks afterwards for what the
+// nudge was about, so that one that came in between is not missed.
+func (w *wire) quiet() { _ = w.conn.SetReadDeadline(time.Time{}) }
+
+// closeWrite tells the peer that no more comes.
+func (w *wire) closeWrite() {
+	if c, ok := w.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+}
+
+func (w *wire) close() { _ = w.conn.Close() }
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+// tune sets what every connection of a relay has: no Nagle, keepalives, and
+// the user timeout where one is given.
+func (u *upstreamAddrs) tune(conn net.Conn) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = tcp.SetNoDelay(true)
+	_ = tcp.SetKeepAliveConfig(u.keepalive)
+	if u.userTimeout > 0 {
+		setUserTimeout(tcp, u.userTimeout)
+	}
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package relay
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// rawConn returns nil: the connection is read and written through package net.
+func rawConn(syscall.Conn) syscall.RawConn { return nil }
+
+func (w *wire) rawRead(*inbox, bool) error { panic("relay: no raw connection here") }
+
+func (w *wire) rawWrite([]byte) error { panic("relay: no raw connection here") }
+
+// setUserTimeout does nothing: TCP_USER_TIMEOUT is Linux's.
+func setUserTimeout(*net.TCPConn, time.Duration) {}
