@@ -176,10 +176,14 @@ func (h *Helper) Run(ctx context.Context) error {
 }
 
 // nextLook is when to look again if nothing happens before. An anchor in creation
-// waits for a record that has to be asked for.
+// waits for a record that has to be asked for; a standby without a walreceiver
+// may be about to be promoted, and the last advance should not come late.
 func (h *Helper) nextLook() time.Duration {
-	if h.anchor.Phase == AnchorCreating {
+	switch {
+	case h.anchor.Phase == AnchorCreating:
 		return lookInterval / 4
+	case h.standby.InRecovery && h.standby.ReceivedTLI == 0:
+		return lookInterval / 10
 	}
 	return lookInterval
 }

@@ -155,15 +155,22 @@ func (s SlotStatus) json(now time.Time) SlotStatusJSON {
 	}
 }
 
-// logSlot writes one line for a change of a slot's state.
+// logSlot writes one line for a change of a slot's state. What passes in
+// milliseconds is not worth one.
 func (h *Helper) logSlot(s *SlotStatusJSON) {
+	if s.Reason == ReasonBeingMade || s.Reason == ReasonNotInRecovery {
+		return
+	}
 	event := h.log.Info()
 	if s.State == StateBlocked {
 		event = h.log.Warn()
 	}
-	h.say("state "+s.Name, string(s.State)+string(s.Reason), event.Str("slot", s.Name).Str("database", s.Database).
-		Str("state", string(s.State)).Str("reason", string(s.Reason)).Str("detail", s.Detail).Str("hint", s.Hint).
-		Stringer("upstream_lsn", s.Upstream).Stringer("confirmed_flush_lsn", s.Local), "slot state")
+	event = event.Str("slot", s.Name).Str("database", s.Database).Str("state", string(s.State)).
+		Stringer("upstream_lsn", s.Upstream).Stringer("confirmed_flush_lsn", s.Local)
+	if s.Reason != ReasonNone {
+		event = event.Str("reason", string(s.Reason)).Str("detail", s.Detail).Str("hint", s.Hint)
+	}
+	h.say("state "+s.Name, string(s.State)+string(s.Reason), event, "slot state")
 }
 
 func (h *Helper) publishUnreachable(err error) {

@@ -191,7 +191,9 @@ func classify(err error) (Reason, time.Duration) {
 		return ReasonPluginMissing, 30 * time.Second
 	case codePrivilege:
 		return ReasonPrivilege, 30 * time.Second
-	case codeUndefinedDatabase, codeAuthorization, codePassword:
+	case codeUndefinedDatabase:
+		return ReasonDatabaseRefused, time.Second // a new database may only not have been replayed yet
+	case codeAuthorization, codePassword:
 		return ReasonDatabaseRefused, 30 * time.Second
 	case codeDuplicateObject:
 		return ReasonNameClash, 5 * time.Second
