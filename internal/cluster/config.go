@@ -3,8 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/slotferry/slotferry/internal/pgbin"
 )
@@ -97,25 +95,4 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("port %d is out of range", c.Port))
 	}
 	return errors.Join(errs...)
-}
-
-// makeDir makes the directory of a server, and says whether Close shall remove
-// it.
-func makeDir(dir, name string, own owner) (path string, temporary bool, err error) {
-	if dir == "" {
-		path, err = os.MkdirTemp("", "slotferry-"+name+"-")
-		temporary = true
-	} else {
-		path, err = filepath.Abs(dir)
-		if err == nil {
-			err = os.MkdirAll(path, 0o700)
-		}
-	}
-	if err == nil {
-		err = own.chown(path)
-	}
-	if err != nil {
-		return "", false, fmt.Errorf("make directory of server %q: %w", name, err)
-	}
-	return path, temporary, nil
 }

@@ -21,26 +21,23 @@ import (
 // The test below runs this test binary again, as a process that starts a server
 // and is then killed. These tell that process what to do.
 const (
-	childDir   = "SLOTFERRY_TEST_CHILD_DIR"
-	childPause = "SLOTFERRY_TEST_CHILD_PAUSE"
+	childMode  = "SLOTFERRY_TEST_CHILD"
+	childRuns  = "running"
+	childPause = "paused"
 )
 
 // TestServersDieWithTheirProcess kills a process that has started a server, which
-// leaves it no chance to clean up.
+// leaves it no chance to clean up. The server must die, and its directory must go
+// when the next server is started.
 func TestServersDieWithTheirProcess(t *testing.T) {
-	if dir := os.Getenv(childDir); dir != "" {
-		startAndHang(t, dir)
+	if mode := os.Getenv(childMode); mode != "" {
+		startAndHang(t, mode)
 		return
 	}
-	for _, pause := range []string{"", "paused"} {
-		t.Run("server "+pause, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "slotferry-death-")
-			must(t, err)
-			defer os.RemoveAll(dir)
-			must(t, os.Chmod(dir, 0o755)) // the server's user goes through it
-
+	for _, mode := range []string{childRuns, childPause} {
+		t.Run(mode, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestServersDieWithTheirProcess$")
-			cmd.Env = append(os.Environ(), childDir+"="+filepath.Join(dir, "server"), childPause+"="+pause)
+			cmd.Env = append(os.Environ(), childMode+"="+mode)
 			out, err := cmd.StdoutPipe()
 			must(t, err)
 			in, err := cmd.StdinPipe()
@@ -51,9 +48,10 @@ func TestServersDieWithTheirProcess(t *testing.T) {
 			if err != nil {
 				t.Fatalf("read from child: %v, %q", err, line)
 			}
-			pids := strings.Fields(line)
+			dir, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			pids := strings.Fields(rest)
 			if len(pids) < 3 {
-				t.Fatalf("the child says %q, want the pids of a server", line)
+				t.Fatalf("the child says %q, want a directory and the pids of a server", line)
 			}
 			must(t, cmd.Process.Kill())
 			_ = cmd.Wait()
@@ -65,20 +63,24 @@ func TestServersDieWithTheirProcess(t *testing.T) {
 				}
 				return true, ""
 			})
+			clustertest.Primary(t, 17, cluster.Config{})
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("the directory of the dead server: %v, want it removed", err)
+			}
 		})
 	}
 }
 
-// startAndHang starts a server, prints the pids of its processes, and waits to be
-// killed.
-func startAndHang(t *testing.T, dir string) {
-	s := clustertest.Primary(t, 17, cluster.Config{Dir: dir})
+// startAndHang starts a server, prints its data directory and the pids of its
+// processes, and waits to be killed.
+func startAndHang(t *testing.T, mode string) {
+	s := clustertest.Primary(t, 17, cluster.Config{})
 	backends := clustertest.Value[string](t, s, "postgres",
 		"SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-	if os.Getenv(childPause) != "" {
+	if mode == childPause {
 		must(t, s.Pause(t.Context()))
 	}
-	fmt.Println(s.PID(), backends)
+	fmt.Println(s.DataDir(), s.PID(), backends)
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 

@@ -31,7 +31,7 @@ func FreePort() (port int, release func(), err error) {
 	start := rand.IntN(n)
 	for i := range n {
 		port := firstPort + (start+i)%n
-		lock, err := lockPort(filepath.Join(dir, strconv.Itoa(port)))
+		lock, err := lockFile(filepath.Join(dir, strconv.Itoa(port)))
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			continue
 		}
@@ -47,16 +47,4 @@ func FreePort() (port int, release func(), err error) {
 		return port, func() { lock.Close() }, nil
 	}
 	return 0, nil, fmt.Errorf("reserve port: none is free between %d and %d", firstPort, lastPort)
-}
-
-func lockPort(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

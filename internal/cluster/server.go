@@ -37,11 +37,11 @@ type Server struct {
 	dataDir   string
 	socketDir string
 	logPath   string
-	temporary bool // Close removes dir
 
 	// lifecycle is held by whatever starts, ends, stops or continues the server.
 	lifecycle sync.Mutex
 	guard     *pauseGuard // nil unless paused
+	lock      *os.File    // on a temporary dir, which Close removes; else nil
 
 	mu          sync.Mutex // guards all below
 	port        int
@@ -89,7 +89,7 @@ func newServer(name string, bin pgbin.Installation, dir string, port int) (*Serv
 	s := &Server{name: name, bin: bin, own: serverOwner(), port: port, settings: map[string]string{}}
 	s.releasePort = func() {}
 	var err error
-	if s.dir, s.temporary, err = makeDir(dir, name, s.own); err != nil {
+	if s.dir, s.lock, err = makeDir(dir, name, s.own); err != nil {
 		return nil, err
 	}
 	s.dataDir = filepath.Join(s.dir, "data")

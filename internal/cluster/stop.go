@@ -100,9 +100,11 @@ func (s *Server) Close() error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
 	err := s.kill9()
-	s.removeSharedMemory()
-	if s.temporary {
+	removeSharedMemory(s.dataDir)
+	if s.lock != nil {
 		err = errors.Join(err, os.RemoveAll(s.dir))
+		s.lock.Close()
+		s.lock = nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +122,8 @@ const ipcRemove = 0
 // removeSharedMemory removes the small System V segment by which a postmaster
 // locks its data directory. A killed postmaster leaves it behind, for its next
 // start to clean up; there will be none, and the system has only 4096 of them.
-func (s *Server) removeSharedMemory() {
-	text, err := os.ReadFile(filepath.Join(s.dataDir, "postmaster.pid"))
+func removeSharedMemory(dataDir string) {
+	text, err := os.ReadFile(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
 		return // a clean shutdown has removed it
 	}
