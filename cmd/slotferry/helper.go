@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/protocol"
+	"github.com/slotferry/slotferry/relay"
+)
+
+func helperCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "helper",
+		Usage: "keep the primary's logical slots on a standby",
+		Description: `Runs beside a standby. Two ways to get at the slot state of a relay:
+
+With --listen, the standby's walreceiver connects here and the helper connects
+to the relay: slot state travels with the WAL, and the standby sees pure WAL.
+
+  slotferry helper --listen 127.0.0.1:6433 --upstream 'host=relay port=6432' \
+      --standby 'host=/run/postgresql user=slotferry' --state-dir DIRECTORY
+
+Without --listen, the standby connects to the relay itself, and the helper has a
+connection of its own, for which --upstream needs a role with REPLICATION.
+
+A slot appears on the standby under its own name when it is safe to fail over
+to, not before: "slotferry status" says which are, and why others are not.`,
+		Flags: join([]cli.Flag{
+			texts("listen", "accept the walreceiver's connection on `HOST:PORT`; repeatable. Default: off, the standby streams from the relay itself"),
+			text("upstream", "", "`CONNINFO` of the relay; several hosts are tried in order"),
+		}, standbyFlags(), proxyFlags(), processFlags()),
+		Action: runHelper,
+	}
+}
+
+func runHelper(c *cli.Context) error {
+	s := newSettings(c)
+	listen, upstream := s.listen("listen", false), s.conninfo("upstream", true)
+	helper := s.helper()
+	p, err := newProcess(s)
+	if err != nil {
+		return err
+	}
+	if err := p.addHelper(helper); err != nil {
+		return err
+	}
+	if len(listen) == 0 {
+		feed, err := decoder.NewFeed(decoder.FeedConfig{
+			Upstream: upstream, Helper: p.helper, Logger: p.log.With().Str("part", "feed").Logger(),
+		})
+		if err != nil {
+			return usageError(err)
+		}
+		p.add("feed", feed.Run)
+		return p.run(c.Context)
+	}
+	p.relay, err = relay.New(relay.Config{
+		Listen: listen, Upstream: upstream, Mode: relay.ModeStrip, Sink: p.helper, Reports: p.helper,
+		RefuseTLS: c.Bool("refuse-tls"), Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
+	})
+	if err != nil {
+		return usageError(err)
+	}
+	p.add("relay", p.relay.Run)
+	p.add("upstream watch", upstreamWatch{relay: p.relay, helper: p.helper}.run)
+	return p.run(c.Context)
+}
+
+// helper reads the flags of standbyFlags.
+func (s *settings) helper() decoder.Config {
+	cfg := decoder.Config{
+		Standby: s.conninfo("standby", true), StateDir: s.stateDir(), MaxSessions: s.number("max-sessions", 1, 1000),
+		Settings: decoder.DefaultSettings(),
+	}
+	cfg.Settings.AdvanceInterval = s.duration("advance-interval", 100*time.Millisecond, time.Hour)
+	cfg.Settings.AnchorBudget = protocol.LSN(s.size("anchor-budget", 16<<20))
+	return cfg
+}
+
+func (p *process) addHelper(cfg decoder.Config) error {
+	cfg.Host, cfg.Logger = p.host, p.log.With().Str("part", "helper").Logger()
+	var err error
+	if p.helper, err = decoder.New(cfg); err != nil {
+		return usageError(err)
+	}
+	p.add("helper", p.helper.Run)
+	return nil
+}
+
+// relayStatus is what upstreamWatch looks at, noRelay whom it tells.
+type (
+	relayStatus interface{ Status() relay.Status }
+	noRelay     interface{ NoRelay() }
+)
+
+// upstreamWatch tells an inline helper that its upstream is a server and not a
+// relay: without it the helper would only see that nothing arrives.
+type upstreamWatch struct {
+	relay  relayStatus
+	helper noRelay
+}
+
+func (w upstreamWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if w.relay.Status().NoRelay {
+				w.helper.NoRelay()
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/statusdoc"
+	"github.com/slotferry/slotferry/internal/statusserver"
+	"github.com/slotferry/slotferry/internal/version"
+	"github.com/slotferry/slotferry/relay"
+)
+
+// process is a command that keeps running: its parts, and what it says of them.
+type process struct {
+	command  string
+	started  time.Time
+	host     string
+	log      zerolog.Logger
+	redactor *conninfo.Redactor
+	metrics  *prometheus.Registry
+
+	relay  *relay.Relay      // nil: none
+	source *relay.SlotSource // nil: none
+	helper *decoder.Helper   // nil: none
+	http   *statusserver.Server
+
+	services []service
+}
+
+// service is one part of a process.
+type service struct {
+	name string
+	run  func(context.Context) error
+}
+
+// newProcess reads the flags that all have in common. It is called when all
+// settings have been read.
+func newProcess(s *settings) (*process, error) {
+	address, level := s.httpAddress(), s.logLevel()
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("read the name of this machine: %w", err)
+	}
+	p := &process{
+		command: s.c.Command.Name, started: time.Now(), host: host,
+		redactor: conninfo.NewRedactor(s.conninfos...), metrics: prometheus.NewRegistry(),
+	}
+	p.log = newLogger(s.c.App.ErrWriter, level, p.redactor).With().Str("command", p.command).Logger()
+	p.metrics.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		statusserver.NewCollector(p.document),
+	)
+	if address != "" {
+		p.http, err = statusserver.Listen(statusserver.Config{Listen: address, Document: p.document, Metrics: p.metrics})
+		if err != nil {
+			return nil, err
+		}
+		p.add("status server", p.http.Run)
+	}
+	return p, nil
+}
+
+func (p *process) add(name string, run func(context.Context) error) {
+	p.services = append(p.services, service{name, run})
+}
+
+// document describes the process at this moment.
+func (p *process) document() statusdoc.Document {
+	d := statusdoc.Document{
+		Version: version.String(), Command: p.command, Host: p.host, Time: time.Now().UTC(), Started: p.started.UTC(),
+	}
+	if p.relay != nil {
+		s := p.relay.Status()
+		d.Relay = &s
+	}
+	if p.source != nil && d.Source() == nil {
+		source := p.source.Status()
+		d.SlotSource = &source
+	}
+	if p.helper != nil {
+		d.Helper = p.helper.Status()
+	}
+	d.Redact(p.redactor.Redact)
+	d.Judge()
+	return d
+}
+
+// run runs all parts until a signal ends them, or one of them fails.
+func (p *process) run(ctx context.Context) error {
+	ctx, stop := p.untilSignal(ctx)
+	defer stop()
+	if p.relay != nil {
+		if err := p.relay.Listen(); err != nil {
+			if p.http != nil {
+				_ = p.http.Close() // nothing was served on it
+			}
+			return err
+		}
+	}
+	p.log.Info().Str("version", version.String()).Strs("listen", p.listens()).Str("http", p.httpAddr()).Msg("started")
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range p.services {
+		group.Go(func() error {
+			err := s.run(ctx)
+			if err == nil && ctx.Err() == nil {
+				err = errors.New("ended by itself")
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	p.log.Info().Msg("stopped")
+	return err
+}
+
+func (p *process) listens() []string {
+	if p.relay == nil {
+		return nil
+	}
+	var list []string
+	for _, a := range p.relay.Addrs() {
+		list = append(list, a.String())
+	}
+	return list
+}
+
+func (p *process) httpAddr() string {
+	if p.http == nil {
+		return ""
+	}
+	return p.http.Addr().String()
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/relay"
+)
+
+func relayCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "relay",
+		Usage: "proxy in front of the primary that sends slot state along with WAL",
+		Description: `Put it on a replication connection: standbys connect to --listen, and the relay
+connects to --upstream for each. Logging in, WAL and feedback go through
+unchanged. Slot state is put into the streams of helpers, who ask for it, and
+of nobody else: pg_basebackup, pg_receivewal, psql and standbys without a
+helper get PostgreSQL's bytes and no others.
+
+  slotferry relay --listen :6432 --upstream 'host=primary user=slotferry'
+
+The role in --upstream (or --slots) reads pg_replication_slots: any login role
+may. Grant it EXECUTE on pg_log_standby_snapshot(), or new slots wait up to 15 s
+for the primary's own record. Next: "slotferry helper" beside each standby.`,
+		Flags: join([]cli.Flag{
+			texts("listen", "accept replication connections on `HOST:PORT`; repeatable"),
+			text("upstream", "", "`CONNINFO` of the server to relay to; several hosts are tried in order. User, password and database in it are for reading slots: each session through the relay brings its own"),
+			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
+			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
+		}, slotSourceFlags(), proxyFlags(), processFlags()),
+		Action: runRelay,
+	}
+}
+
+func runRelay(c *cli.Context) error {
+	s := newSettings(c)
+	listen, upstream := s.listen("listen", true), s.conninfo("upstream", true)
+	source := s.slotSource(s.conninfo("slots", false), upstream)
+	if text := c.String("helper-url"); text != "" {
+		source.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
+	}
+	p, err := newProcess(s)
+	if err != nil {
+		return err
+	}
+	source.Logger = p.log.With().Str("part", "slot source").Logger()
+	if p.source, err = relay.NewSlotSource(source); err != nil {
+		return usageError(err)
+	}
+	p.relay, err = relay.New(relay.Config{
+		Listen: listen, Upstream: upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"),
+		Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
+	})
+	if err != nil {
+		return usageError(err)
+	}
+	p.add("slot source", p.source.Run)
+	p.add("relay", p.relay.Run)
+	return p.run(c.Context)
+}
+
+// slotSource reads the flags of slotSourceFlags. conninfo may be "": then slots
+// are read from where WAL comes from.
+func (s *settings) slotSource(conninfo, upstream string) relay.SlotSourceConfig {
+	if conninfo == "" {
+		conninfo = upstream
+	}
+	cfg := relay.SlotSourceConfig{
+		Conninfo:     conninfo,
+		Heartbeat:    s.duration("interval", 100*time.Millisecond, 10*time.Second),
+		PollInterval: s.duration("poll-interval", 10*time.Millisecond, 10*time.Second),
+		SlotFilters: relay.SlotFilters{
+			Include: s.globs("slot"), Exclude: s.globs("exclude-slot"), Databases: s.globs("database"),
+			IncludeTableSync: s.c.Bool("include-table-sync"),
+		},
+	}
+	if len(s.problems) == 0 && cfg.PollInterval > cfg.Heartbeat {
+		s.problem("poll-interval", "", fmt.Errorf("%v is longer than --interval, %v", cfg.PollInterval, cfg.Heartbeat))
+	}
+	return cfg
+}

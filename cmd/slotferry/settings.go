@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/statusdoc"
+)
+
+// settings reads a command's flags and collects all that is wrong with them.
+type settings struct {
+	c         *cli.Context
+	given     given
+	conninfos []string // for the redactor
+	problems  []error
+}
+
+func newSettings(c *cli.Context) *settings { return &settings{c: c, given: givenFrom(c.Context)} }
+
+// err returns all problems, nil when there are none.
+func (s *settings) err() error { return usageError(errors.Join(s.problems...)) }
+
+// source names what the operator has to change: the flag, or the variable of the
+// environment that the value came from.
+func (s *settings) source(name string) string {
+	if _, ok := os.LookupEnv(envName(name)); ok && !s.given[name] {
+		return envName(name)
+	}
+	return "--" + name
+}
+
+func (s *settings) problem(name, hint string, err error) {
+	err = fmt.Errorf("%s: %w", s.source(name), err)
+	if hint != "" {
+		err = withHint(err, hint)
+	}
+	s.problems = append(s.problems, err)
+}
+
+// conninfo reads a connection string.
+func (s *settings) conninfo(name string, required bool) string {
+	value := s.c.String(name)
+	switch {
+	case value == "" && required:
+		s.problems = append(s.problems, withHint(fmt.Errorf("--%s is needed", name),
+			fmt.Sprintf("Set it, or %s: 'host=... port=... user=...' or a postgres:// URI.", envName(name))))
+	case value != "":
+		s.conninfos = append(s.conninfos, value)
+		if err := conninfo.Check(value); err != nil {
+			s.problem(name, "", err)
+		}
+	}
+	return value
+}
+
+// listen reads addresses to listen on and tries whether they are free.
+func (s *settings) listen(name string, required bool) []string {
+	addrs := s.c.StringSlice(name)
+	if len(addrs) == 0 && required {
+		s.problems = append(s.problems, withHint(fmt.Errorf("--%s is needed", name),
+			"For example --"+name+" 127.0.0.1:6432. Without a host, :6432, it listens on all addresses."))
+	}
+	for _, a := range addrs {
+		s.tryListen(name, a)
+	}
+	return addrs
+}
+
+func (s *settings) tryListen(name, address string) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		s.problem(name, "Write it as HOST:PORT, for example 127.0.0.1:6432.", fmt.Errorf("%q is not an address", address))
+		return
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		s.problem(name, "Choose an address of this machine and a port that nobody listens on.", err)
+		return
+	}
+	_ = l.Close() // it was only tried
+}
+
+// httpAddress reads the address of the status server; "" is off.
+func (s *settings) httpAddress() string {
+	address := s.c.String("http")
+	if address != "" {
+		s.tryListen("http", address)
+	}
+	return address
+}
+
+func (s *settings) duration(name string, least, most time.Duration) time.Duration {
+	d, err := time.ParseDuration(s.c.String(name))
+	switch {
+	case err != nil:
+		s.problem(name, "Write a number and a unit: 100ms, 5s, 2m.", fmt.Errorf("%q is not a duration", s.c.String(name)))
+	case d < least || d > most:
+		s.problem(name, "", fmt.Errorf("%v is not within %v and %v", d, least, most))
+	}
+	return d
+}
+
+func (s *settings) number(name string, least, most int) int {
+	n, err := strconv.Atoi(s.c.String(name))
+	switch {
+	case err != nil:
+		s.problem(name, "", fmt.Errorf("%q is not a number", s.c.String(name)))
+	case n < least || n > most:
+		s.problem(name, "", fmt.Errorf("%d is not within %d and %d", n, least, most))
+	}
+	return n
+}
+
+func (s *settings) size(name string, least uint64) uint64 {
+	n, err := parseSize(s.c.String(name))
+	switch {
+	case err != nil:
+		s.problem(name, "Write a number and a unit: 512MiB, 1GiB.", err)
+	case n < least:
+		s.problem(name, "", fmt.Errorf("%q is less than %d bytes", s.c.String(name), least))
+	}
+	return n
+}
+
+func (s *settings) globs(name string) []string {
+	list := s.c.StringSlice(name)
+	for _, g := range list {
+		if _, err := path.Match(g, ""); err != nil || g == "" {
+			s.problem(name, "Use * for any text, ? for one character, [a-z] for one of a set.", fmt.Errorf("%q is not a pattern", g))
+		}
+	}
+	return list
+}
+
+func (s *settings) url(name, value string) string {
+	u, err := statusdoc.ParseURL(value)
+	if err != nil {
+		s.problem(name, "Write the address given to --http there, for example http://127.0.0.1:8432.", fmt.Errorf("%q: %w", value, err))
+	}
+	return u
+}
+
+// stateDir reads the state directory, makes it if need be, and tries to write.
+func (s *settings) stateDir() string {
+	dir := s.c.String("state-dir")
+	if dir == "" {
+		s.problems = append(s.problems, withHint(errors.New("--state-dir is needed"),
+			"The helper must remember which slots are its own: give it a directory that outlives restarts."))
+		return ""
+	}
+	const hint = "Make it a directory that the user slotferry runs as can write to."
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		s.problem("state-dir", hint, err)
+		return dir
+	}
+	f, err := os.CreateTemp(dir, ".try-*")
+	if err != nil {
+		s.problem("state-dir", hint, err)
+		return dir
+	}
+	_, _ = f.Close(), os.Remove(f.Name()) // it was only tried
+	return dir
+}
+
+func (s *settings) logLevel() zerolog.Level {
+	switch text := strings.ToLower(s.c.String("log-level")); text {
+	case "debug", "info", "warn", "error":
+		level, err := zerolog.ParseLevel(text)
+		if err == nil {
+			return level
+		}
+	}
+	s.problem("log-level", "", fmt.Errorf("%q is not debug, info, warn or error", s.c.String("log-level")))
+	return zerolog.InfoLevel
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
+// the process at once, by the signal's own default. SIGHUP changes nothing: no
+// setting comes from a file, and flags and environment cannot change while the
+// process runs.
+func (p *process) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	received := make(chan os.Signal, 4)
+	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	done := make(chan struct{})
+	go p.watchSignals(ctx, cancel, received, done)
+	return ctx, func() {
+		cancel()
+		signal.Stop(received)
+		<-done
+	}
+}
+
+func (p *process) watchSignals(ctx context.Context, cancel context.CancelFunc, received <-chan os.Signal, done chan<- struct{}) {
+	defer close(done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-received:
+			if s == syscall.SIGHUP {
+				p.log.Info().Msg("SIGHUP: no setting comes from a file, filters are unchanged")
+				continue
+			}
+			signal.Reset(syscall.SIGTERM, syscall.SIGINT)
+			p.log.Info().Stringer("signal", s).Msg("ending sessions; a second signal ends the process at once")
+			cancel()
+			return
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/protocol"
+	"github.com/slotferry/slotferry/relay"
+)
+
+func soloCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "solo",
+		Usage: "relay and helper in one process beside a standby",
+		Description: `For one standby whose machine may open an SQL connection to the primary. The
+standby's walreceiver connects to --listen and its bytes go through unchanged;
+slot state is read by SQL and never travels in the stream.
+
+  slotferry solo --listen 127.0.0.1:6433 --upstream 'host=primary user=slotferry' \
+      --standby 'host=/run/postgresql user=slotferry' --state-dir DIRECTORY
+
+Without --listen the standby streams from the primary itself. Next: "slotferry
+status" says which slots are safe to fail over to, and why others are not.`,
+		Flags: join([]cli.Flag{
+			texts("listen", "accept the walreceiver's connection on `HOST:PORT`; repeatable. Default: off"),
+			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
+			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
+			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
+		}, slotSourceFlags(), standbyFlags(), proxyFlags(), processFlags()),
+		Action: runSolo,
+	}
+}
+
+func runSolo(c *cli.Context) error {
+	s := newSettings(c)
+	listen, upstream := s.listen("listen", false), s.conninfo("upstream", true)
+	source := s.slotSource(s.conninfo("slots", false), upstream)
+	if text := c.String("helper-url"); text != "" {
+		source.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
+	}
+	helper := s.helper()
+	p, err := newProcess(s)
+	if err != nil {
+		return err
+	}
+	source.Logger = p.log.With().Str("part", "slot source").Logger()
+	if p.source, err = relay.NewSlotSource(source); err != nil {
+		return usageError(err)
+	}
+	helper.RequestSnapshot = p.source.RequestSnapshot
+	if err := p.addHelper(helper); err != nil {
+		return err
+	}
+	p.add("slot source", p.source.Run)
+	p.add("slot state", delivery{from: p.source, to: p.helper}.run)
+	if len(listen) > 0 {
+		p.relay, err = relay.New(relay.Config{
+			Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"),
+			Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
+		})
+		if err != nil {
+			return usageError(err)
+		}
+		p.add("relay", p.relay.Run)
+	}
+	return p.run(c.Context)
+}
+
+// slotMessages is where slot messages come from.
+type slotMessages interface {
+	Subscribe(f func(*protocol.SlotMessage)) (cancel func())
+}
+
+// delivery hands slot messages from the source to the helper in the same
+// process.
+type delivery struct {
+	from slotMessages
+	to   relay.SlotMessageSink
+}
+
+func (d delivery) run(ctx context.Context) error {
+	cancel := d.from.Subscribe(d.to.Deliver)
+	defer cancel()
+	<-ctx.Done()
+	return nil
+}
+
+var _ relay.SlotMessageSink = (*decoder.Helper)(nil)

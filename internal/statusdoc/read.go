@@ -1,0 +1,103 @@
+package statusdoc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxDocument bounds what is read of an answer: 10,000 slots take 6 MB.
+const maxDocument = 64 << 20
+
+// Client reads documents. A status server answers at once or not at all, and is
+// never behind a proxy or a redirect.
+var client = &http.Client{
+	Timeout:       5 * time.Second,
+	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// UnreachableError means that nobody answered.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+// Error names the address and the cause.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("read status from %s: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Hint returns a sentence that says what to do.
+func (e *UnreachableError) Hint() string {
+	return "Check that slotferry runs there with --http, and on which address."
+}
+
+// ParseURL completes the address of a status server: a scheme and a path may be
+// left out.
+func ParseURL(text string) (string, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", errors.New("not a valid URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("its scheme is %q, not http or https", u.Scheme)
+	case u.Host == "":
+		return "", errors.New("it has no host")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/status"
+	}
+	return u.String(), nil
+}
+
+// Read gets a document from a URL that ParseURL returned. Its error is an
+// *UnreachableError when nobody answered.
+func Read(ctx context.Context, url string) (*Document, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("read status from %s: %w", url, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, &UnreachableError{URL: url, Err: cause(err)}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	if err != nil {
+		return nil, &UnreachableError{URL: url, Err: cause(err)}
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read status from %s: answered %s", url, resp.Status)
+	}
+	var d Document
+	if err := json.Unmarshal(body, &d); err != nil {
+		return nil, fmt.Errorf("read status from %s: not a status document: %w", url, err)
+	}
+	if d.Kind != Kind {
+		return nil, fmt.Errorf("read status from %s: its kind is %q, not %q", url, d.Kind, Kind)
+	}
+	return &d, nil
+}
+
+// cause takes the URL out of an error that names it already.
+func cause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
