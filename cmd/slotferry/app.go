@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
-
 )
 
 // newApp lists the commands. urfave/cli's own ways to end the process, to print

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/cluster"
+	"github.com/slotferry/slotferry/internal/cluster/clustertest"
+	"github.com/slotferry/slotferry/internal/statusdoc"
+)
+
+// conninfoOf returns a conninfo of an address that a relay listens on.
+func conninfoOf(t *testing.T, addr string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "host=" + host + " port=" + port + " user=postgres dbname=postgres sslmode=disable"
+}
+
+// oneSlotReady reports whether everything is ready and there is something that
+// can be.
+func oneSlotReady(d *statusdoc.Document) bool {
+	return d.Ready && d.Helper != nil && len(d.Helper.Slots) == 1 && d.Helper.Slots[0].State == decoder.StateReady
+}
+
+func primaryWithSlot(t *testing.T, major int) *cluster.Server {
+	t.Helper()
+	primary := clustertest.Primary(t, major, cluster.Config{})
+	clustertest.Exec(t, primary, "postgres", "SELECT pg_create_logical_replication_slot('orders', 'test_decoding')",
+		"CREATE TABLE orders (id int)", "INSERT INTO orders SELECT generate_series(1, 10)")
+	return primary
+}
+
+// passed moves the slot past where the anchor can be.
+func passed(t *testing.T, primary *cluster.Server) {
+	t.Helper()
+	clustertest.Exec(t, primary, "postgres", "INSERT INTO orders SELECT generate_series(1, 10)",
+		"SELECT pg_replication_slot_advance('orders', pg_current_wal_lsn())")
+}
+
+func stopsCleanly(t *testing.T, daemons ...*daemon) {
+	t.Helper()
+	for _, d := range daemons {
+		if status := d.end(t, syscall.SIGTERM); status != 0 {
+			t.Errorf("exit status after SIGTERM is %d:\n%s", status, d.log())
+		}
+	}
+}
+
+func anchorLive(d *statusdoc.Document) bool { return d.Helper != nil && d.Helper.Anchor.Phase == "live" }
+
+func TestTwoHops(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		t.Parallel()
+		primary := primaryWithSlot(t, major)
+		relayAddr, helperAddr := freeAddr(t), freeAddr(t)
+		relay := start(t, nil, "relay", "--listen", relayAddr, "--upstream", primary.Conninfo("postgres"))
+		standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: helperAddr})
+		helper := start(t, nil, "helper", "--listen", helperAddr, "--upstream", conninfoOf(t, relayAddr),
+			"--standby", standby.Conninfo("postgres"), "--state-dir", t.TempDir())
+		relay.document(t, "the relay to be ready", func(d *statusdoc.Document) bool { return d.Ready })
+		helper.document(t, "an anchor", anchorLive)
+		passed(t, primary)
+		helper.document(t, "the slot to be ready", oneSlotReady)
+		stopsCleanly(t, helper, relay)
+	})
+}
+
+func TestSidecar(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		t.Parallel()
+		primary := primaryWithSlot(t, major)
+		relayAddr := freeAddr(t)
+		relay := start(t, nil, "relay", "--listen", relayAddr, "--upstream", primary.Conninfo("postgres"))
+		standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: relayAddr})
+		helper := start(t, nil, "helper", "--upstream", conninfoOf(t, relayAddr),
+			"--standby", standby.Conninfo("postgres"), "--state-dir", filepath.Join(t.TempDir(), "made", "here"))
+		helper.document(t, "an anchor", anchorLive)
+		passed(t, primary)
+		helper.document(t, "the slot to be ready", oneSlotReady)
+		stopsCleanly(t, helper, relay)
+	})
+}
+
+func TestSolo(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		t.Parallel()
+		primary := primaryWithSlot(t, major)
+		addr, state := freeAddr(t), t.TempDir()
+		standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: addr})
+		// All settings from the environment.
+		solo := start(t, []string{
+			"SLOTFERRY_LISTEN=" + addr, "SLOTFERRY_UPSTREAM=" + primary.Conninfo("postgres"),
+			"SLOTFERRY_STANDBY=" + standby.Conninfo("postgres"), "SLOTFERRY_STATE_DIR=" + state,
+		}, "solo")
+		solo.document(t, "an anchor", anchorLive)
+		passed(t, primary)
+		d := solo.document(t, "the slot to be ready", oneSlotReady)
+		if d.Source() == nil || !d.Source().Connected {
+			t.Errorf("slot source is %+v", d.Source())
+		}
+		if _, err := os.Stat(filepath.Join(state, "ledger.json")); err != nil {
+			t.Error(err)
+		}
+		stopsCleanly(t, solo)
+	})
+}
