@@ -53,7 +53,9 @@ func stopsCleanly(t *testing.T, daemons ...*daemon) {
 	}
 }
 
-func anchorLive(d *statusdoc.Document) bool { return d.Helper != nil && d.Helper.Anchor.Phase == "live" }
+func anchorLive(d *statusdoc.Document) bool {
+	return d.Helper != nil && d.Helper.Anchor.Phase == "live"
+}
 
 func TestTwoHops(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {

@@ -1,0 +1,47 @@
+# What can be done here. Everything needs Go; tests and the demo also need npm,
+# for PostgreSQL binaries that the machine does not have.
+
+GO ?= go
+FUZZTIME ?= 60s
+PG ?= 17
+# -timeout is for one package: tests run real servers of three major versions.
+TESTFLAGS ?= -race -timeout 15m
+
+.PHONY: all build test lint fuzz demo clean
+
+all: build
+
+# build makes bin/slotferry.
+build:
+	$(GO) build -trimpath -o bin/slotferry ./cmd/slotferry
+
+# test runs all tests, those with real servers too. PostgreSQL 16, 17 and 18 are
+# found in SLOTFERRY_PG_BINDIRS, in /usr/lib/postgresql, or fetched into a cache.
+test:
+	$(GO) test $(TESTFLAGS) ./...
+
+lint:
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then \
+		echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) mod tidy -diff
+	$(GO) test ./internal/layout
+
+# fuzz runs every fuzz target for FUZZTIME.
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+# demo kills a primary in mid-traffic and proves that no row is lost. PG=16, 17
+# or 18.
+demo:
+	PG=$(PG) $(GO) run ./internal/demo
+
+clean:
+	rm -rf bin
+	$(GO) clean -testcache
