@@ -1,0 +1,244 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/cluster"
+	"github.com/slotferry/slotferry/internal/pgbin"
+	"github.com/slotferry/slotferry/internal/poll"
+)
+
+// Mode is how a helper gets at slot state.
+type Mode string
+
+// The modes.
+const (
+	Inline  Mode = "inline"  // the walreceiver streams through the helper
+	Sidecar Mode = "sidecar" // the walreceiver streams from the relay, the helper has a connection of its own
+	Solo    Mode = "solo"    // relay and helper are one process
+)
+
+// Config says what to put together.
+type Config struct {
+	Bin      pgbin.Installation
+	Binary   string // of slotferry, from Build
+	Mode     Mode
+	Dir      string            // for logs and state directories; must exist
+	Settings map[string]string // of both servers, added to the harness's
+	Flags    []string          // of every helper, added to the rig's
+}
+
+// Node is a server with what stands around it.
+type Node struct {
+	Name   string
+	Server *cluster.Server
+	Relay  *Process // in front of the server; nil in solo mode
+	Helper *Process // beside the server, for when it is a standby
+
+	listen string // where a walreceiver of this node connects
+}
+
+// Pair is two nodes, either of which can be the primary.
+type Pair struct {
+	cfg  Config
+	A, B *Node
+
+	ports map[string]int
+	free  []func()
+}
+
+// NewPair starts a primary on A and a standby of it on B. The helper of A is
+// started too: it has nothing to do until A is a standby.
+func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
+	p = &Pair{cfg: cfg, A: &Node{Name: "a"}, B: &Node{Name: "b"}, ports: map[string]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	for _, name := range []string{"a", "b", "a-relay", "b-relay", "a-relay-http", "b-relay-http",
+		"a-helper", "b-helper", "a-helper-http", "b-helper-http"} {
+		port, release, err := cluster.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		p.free = append(p.free, release)
+		p.ports[name] = port
+	}
+	p.A.Server, err = cluster.Start(ctx, cluster.Config{Bin: cfg.Bin, Name: "a", Port: p.ports["a"], Settings: cfg.Settings})
+	if err != nil {
+		return nil, err
+	}
+	p.prepare(p.A, p.B)
+	p.prepare(p.B, p.A)
+	if err := p.A.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.B.start(ctx); err != nil {
+		return nil, err
+	}
+	p.B.Server, err = p.A.Server.Standby(ctx, cluster.StandbyConfig{
+		Name: "b", SlotName: "b", Port: p.ports["b"], PrimaryConninfo: p.conninfo(p.B),
+	})
+	return p, err
+}
+
+// prepare writes down the processes of a node whose upstream, when it is a
+// standby, is the other.
+func (p *Pair) prepare(n, other *Node) {
+	addr := func(name string) string { return "127.0.0.1:" + strconv.Itoa(p.ports[name]) }
+	server := func(n *Node) string {
+		return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres", p.ports[n.Name])
+	}
+	relayPort := func(n *Node) int { return p.ports[n.Name+"-relay"] }
+	helperArgs := append([]string{
+		"--standby", server(n), "--state-dir", filepath.Join(p.cfg.Dir, n.Name+"-state"),
+		"--http", addr(n.Name + "-helper-http"),
+	}, p.cfg.Flags...)
+	helperURL := "http://" + addr(n.Name+"-helper-http")
+	relayConninfo := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", relayPort(other))
+	switch p.cfg.Mode {
+	case Solo:
+		n.listen = addr(n.Name + "-helper")
+		n.Helper = newProcess(n.Name+"-solo", p.cfg.Binary, p.cfg.Dir, helperURL,
+			append([]string{"solo", "--listen", n.listen, "--upstream", server(other)}, helperArgs...)...)
+		return
+	case Inline:
+		n.listen = addr(n.Name + "-helper")
+		n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL,
+			append([]string{"helper", "--listen", n.listen, "--upstream", relayConninfo}, helperArgs...)...)
+	case Sidecar:
+		n.listen = addr(other.Name + "-relay")
+		n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL,
+			append([]string{"helper", "--upstream", relayConninfo}, helperArgs...)...)
+	}
+	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"),
+		"relay", "--listen", addr(n.Name+"-relay"), "--upstream", server(n), "--http", addr(n.Name+"-relay-http"))
+}
+
+func (n *Node) start(ctx context.Context) error {
+	if n.Relay != nil {
+		if err := n.Relay.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return n.Helper.Start(ctx)
+}
+
+// conninfo is primary_conninfo of a node as a standby.
+func (p *Pair) conninfo(n *Node) string {
+	port := n.listen[len("127.0.0.1:"):]
+	return fmt.Sprintf("host=127.0.0.1 port=%s user=postgres application_name=%s sslmode=disable gssencmode=disable", port, n.Name)
+}
+
+// Switchover stops the primary in order, promotes the standby, and starts the old
+// primary as its standby.
+func (p *Pair) Switchover(ctx context.Context, from, to *Node) error {
+	if err := from.Server.Stop(ctx, cluster.Fast); err != nil {
+		return err
+	}
+	if err := to.Server.Promote(ctx); err != nil {
+		return err
+	}
+	if err := to.Server.CreatePhysicalSlot(ctx, from.Name); err != nil {
+		return err
+	}
+	if err := from.Server.SetStandby(p.conninfo(from), from.Name); err != nil {
+		return err
+	}
+	if err := from.Server.Start(ctx); err != nil {
+		return err
+	}
+	// What the new primary held here as a standby would hold vacuum back for ever.
+	return from.Server.Exec(ctx, "postgres", fmt.Sprintf("SELECT pg_drop_replication_slot('%s')", to.Name))
+}
+
+// Status reads the status of a node's helper.
+func (n *Node) Status(ctx context.Context) (*decoder.Status, error) {
+	raw, err := n.Helper.Document(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Helper *decoder.Status `json:"helper"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, fmt.Errorf("read status of %s: %w", n.Helper.name, err)
+	}
+	if doc.Helper == nil {
+		return nil, fmt.Errorf("read status of %s: there is no helper in it", n.Helper.name)
+	}
+	return doc.Helper, nil
+}
+
+// WaitSlot waits until a node's helper, in a look it takes from now on, says this
+// of a slot.
+func (n *Node) WaitSlot(ctx context.Context, timeout time.Duration, slot string, state decoder.State, reason decoder.Reason) (decoder.SlotStatusJSON, error) {
+	var found decoder.SlotStatusJSON
+	asked := time.Now()
+	err := poll.Until(ctx, timeout, fmt.Sprintf("slot %s on %s to be %s %s", slot, n.Name, state, reason),
+		func(ctx context.Context) (bool, string) {
+			st, err := n.Status(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			if st.Time.Before(asked) {
+				return false, "not looked at since"
+			}
+			for _, s := range st.Slots {
+				if s.Name == slot {
+					found = s
+					return s.State == state && s.Reason == reason, fmt.Sprintf("%+v, anchor %+v", s, st.Anchor)
+				}
+			}
+			return false, fmt.Sprintf("not there; %s %s, anchor %+v", st.Reason, st.Detail, st.Anchor)
+		})
+	return found, err
+}
+
+// WaitReady waits until a slot is ready.
+func (n *Node) WaitReady(ctx context.Context, timeout time.Duration, slot string) error {
+	_, err := n.WaitSlot(ctx, timeout, slot, decoder.StateReady, decoder.ReasonNone)
+	return err
+}
+
+// Close ends everything. It reports what did not end as it should.
+func (p *Pair) Close() error {
+	var errs []error
+	for _, n := range []*Node{p.A, p.B} {
+		for _, proc := range []*Process{n.Helper, n.Relay} {
+			if proc != nil && proc.Running() {
+				errs = append(errs, proc.Stop())
+			}
+		}
+	}
+	for _, n := range []*Node{p.B, p.A} {
+		if n.Server != nil {
+			errs = append(errs, n.Server.Close())
+		}
+	}
+	for _, release := range p.free {
+		release()
+	}
+	return errors.Join(errs...)
+}
+
+// Logs returns the logs of all processes, for a test that failed.
+func (p *Pair) Logs() string {
+	out := ""
+	for _, n := range []*Node{p.A, p.B} {
+		for _, proc := range []*Process{n.Helper, n.Relay} {
+			if proc != nil {
+				out += "---- " + proc.name + "\n" + proc.Log()
+			}
+		}
+	}
+	return out
+}
