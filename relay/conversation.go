@@ -50,9 +50,11 @@ func (c *Conversation) MaySplice() bool {
 	return c.Marker && c.stream == streamPhysical && !c.downDone && !c.upDone
 }
 
-// strips reports whether a 0/0 XLogData of this stream is ours to judge. That
-// goes on after the downstream's CopyDone: messages may be on their way still.
-func (c *Conversation) strips() bool { return c.Marker && c.stream == streamPhysical && !c.upDone }
+// strips reports whether a 0/0 XLogData of this copy is ours to judge. ModeStrip
+// asks for slot messages on physical connections only, where every copy-both is
+// one of WAL; so this does not need the certainty that splicing needs. It goes
+// on after the downstream's CopyDone: messages may be on their way still.
+func (c *Conversation) strips() bool { return c.Marker && c.stream != streamNone && !c.upDone }
 
 // idle reports whether the upstream waits for a command.
 func (c *Conversation) idle() bool {

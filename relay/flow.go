@@ -105,12 +105,30 @@ type Span struct {
 	Own      []byte
 }
 
-// Len returns how many bytes are forwarded.
-func (s Span) Len() int {
-	if s.Own != nil {
-		return len(s.Own)
+// each calls write for every piece to forward, in order, with own at the
+// boundary. b is what Scan was given.
+func (v *Verdict) each(b, own []byte, write func([]byte) error) error {
+	at := 0
+	for _, span := range v.Spans {
+		piece := span.Own
+		if piece == nil {
+			piece = b[span.From:span.To]
+		}
+		if head := v.Boundary - at; own != nil && head <= len(piece) {
+			if err := write(piece[:head]); err != nil {
+				return err
+			}
+			if err := write(own); err != nil {
+				return err
+			}
+			own, piece, at = nil, piece[head:], v.Boundary
+		}
+		if err := write(piece); err != nil {
+			return err
+		}
+		at += len(piece)
 	}
-	return s.To - s.From
+	return write(own)
 }
 
 // Taken is one frame that was taken out.

@@ -64,7 +64,7 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 	forward := step{size: h.Size()}
 	switch h.Type {
 	case protocol.FrameCopyData:
-		if f.conv.stream == streamPhysical {
+		if f.conv.stream == streamPhysical || f.strip && f.conv.strips() {
 			return f.decideWAL(h, b)
 		}
 		return forward
@@ -155,7 +155,7 @@ func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte) step {
 	}
 	switch h.Type {
 	case protocol.FrameCopyData:
-		if f.strip || !f.conv.Marker || f.conv.stream == streamNone {
+		if f.strip || !f.conv.Marker {
 			return forward
 		}
 		return decideReport(h, b)

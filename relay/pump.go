@@ -98,7 +98,7 @@ func (p *pump) forward() error {
 	if answer {
 		p.s.upstream.nudge() // the other pump writes downstream
 	}
-	if err := p.writeSpans(b, v, own); err != nil {
+	if err := v.each(b, own, p.write); err != nil {
 		return err
 	}
 	p.in.consume(v.Used)
@@ -106,31 +106,6 @@ func (p *pump) forward() error {
 		return &faultError{v.Err}
 	}
 	return p.stop()
-}
-
-// writeSpans writes what the verdict lets through, with own at its boundary.
-func (p *pump) writeSpans(b []byte, v *Verdict, own []byte) error {
-	at := 0
-	for _, span := range v.Spans {
-		piece := span.Own
-		if piece == nil {
-			piece = b[span.From:span.To]
-		}
-		if head := v.Boundary - at; own != nil && head <= len(piece) {
-			if err := p.write(piece[:head]); err != nil {
-				return err
-			}
-			if err := p.write(own); err != nil {
-				return err
-			}
-			own, piece, at = nil, piece[head:], v.Boundary
-		}
-		if err := p.write(piece); err != nil {
-			return err
-		}
-		at += len(piece)
-	}
-	return p.write(own)
 }
 
 // speak says what there is to say where the stream rests.

@@ -29,12 +29,15 @@ type Splicer struct {
 
 // Next returns the next frame to splice in, nil when there is none. A message
 // that was begun is finished before a newer one starts, so that messages which
-// come faster than their parts can be sent arrive nevertheless.
+// come faster than their parts can be sent arrive nevertheless. walEnd is the
+// end of WAL forwarded before the frame.
 func (s *Splicer) Next(newest *publication, walEnd protocol.LSN, sendTime int64) []byte {
 	switch {
 	case newest == nil:
 		s.parts = nil
 		return nil
+	case walEnd == protocol.InvalidLSN:
+		return nil // a walreceiver would take it for the end of WAL
 	case len(s.parts) == 0 && newest != s.sent:
 		s.sent, s.parts = newest, newest.parts
 	}
