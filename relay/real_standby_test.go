@@ -19,15 +19,23 @@ import (
 // pg_wal: segment 0, and segments closed before their time (F04).
 func walTraces(t *testing.T, s *cluster.Server) []string {
 	t.Helper()
-	var found []string
-	for _, pattern := range []string{"*0000000000000000", "archive_status/*"} {
-		list, err := filepath.Glob(filepath.Join(s.DataDir(), "pg_wal", pattern))
-		must(t, err)
-		for _, path := range list {
-			found = append(found, filepath.Base(path))
-		}
+	return append(segmentZero(t, s), walFiles(t, s, "archive_status/*")...)
+}
+
+// segmentZero returns the file that only a message at 0/0 can have made.
+func segmentZero(t *testing.T, s *cluster.Server) []string {
+	t.Helper()
+	return walFiles(t, s, "*0000000000000000")
+}
+
+func walFiles(t *testing.T, s *cluster.Server, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(s.DataDir(), "pg_wal", pattern))
+	must(t, err)
+	for i, path := range list {
+		list[i] = filepath.Base(path)
 	}
-	return found
+	return list
 }
 
 var unclean = regexp.MustCompile(`(?m)^.*(ERROR|FATAL|PANIC|WARNING|invalid|incorrect).*$`)
