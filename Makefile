@@ -7,7 +7,7 @@ PG ?= 17
 # -timeout is for one package: tests run real servers of three major versions.
 TESTFLAGS ?= -race -timeout 15m
 
-.PHONY: all build test lint fuzz demo clean
+.PHONY: all build test test-wal lint fuzz demo clean
 
 all: build
 
@@ -19,6 +19,11 @@ build:
 # found in SLOTFERRY_PG_BINDIRS, in /usr/lib/postgresql, or fetched into a cache.
 test:
 	$(GO) test $(TESTFLAGS) ./...
+
+# test-wal compares 2 GiB of WAL on each major, segment by segment, where test
+# does it with 256 MiB. It needs 20 GB of disk, for a while.
+test-wal:
+	SLOTFERRY_TEST_WAL_MIB=2048 $(GO) test $(TESTFLAGS) -count=1 -v -run TestWALOnDiskIsThePrimarys ./internal/rig
 
 lint:
 	$(GO) vet ./...

@@ -33,6 +33,8 @@ type Config struct {
 	Dir      string            // for logs and state directories; must exist
 	Settings map[string]string // of both servers, added to the harness's
 	Flags    []string          // of every helper, added to the rig's
+
+	RelayFlags []string // of every relay, added to the rig's
 }
 
 // Node is a server with what stands around it.
@@ -119,8 +121,10 @@ func (p *Pair) prepare(n, other *Node) {
 		n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL,
 			append([]string{"helper", "--upstream", relayConninfo}, helperArgs...)...)
 	}
-	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"),
-		"relay", "--listen", addr(n.Name+"-relay"), "--upstream", server(n), "--http", addr(n.Name+"-relay-http"))
+	relayArgs := append([]string{
+		"relay", "--listen", addr(n.Name + "-relay"), "--upstream", server(n), "--http", addr(n.Name + "-relay-http"),
+	}, p.cfg.RelayFlags...)
+	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"), relayArgs...)
 }
 
 func (n *Node) start(ctx context.Context) error {

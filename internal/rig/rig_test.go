@@ -68,10 +68,14 @@ type testPair struct {
 
 func newTestPair(t *testing.T, major int, mode Mode) *testPair {
 	t.Helper()
-	p, err := NewPair(t.Context(), Config{
-		Bin: clustertest.Bin(t, major), Binary: build(t), Mode: mode, Dir: t.TempDir(),
-		Flags: []string{"--advance-interval", "1s"},
-	})
+	return newTestPairOf(t, major, Config{Mode: mode, Flags: []string{"--advance-interval", "1s"}})
+}
+
+// newTestPairOf fills in what all tests have in common.
+func newTestPairOf(t *testing.T, major int, cfg Config) *testPair {
+	t.Helper()
+	cfg.Bin, cfg.Binary, cfg.Dir = clustertest.Bin(t, major), build(t), t.TempDir()
+	p, err := NewPair(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
