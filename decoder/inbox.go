@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,39 +12,52 @@ import (
 // delivers never waits: a slow helper costs staleness, never memory, and never
 // delays WAL.
 type inbox struct {
-	mu      sync.Mutex // held for a few assignments only
-	newest  Upstream
-	retired []uint64 // epochs that another epoch has replaced, newest last
-	wake    chan struct{}
+	mu     sync.Mutex // held for a few assignments only
+	newest Upstream
+	epochs []epochMark // the one heard last comes last
+	wake   chan struct{}
 }
 
-// maxRetired is how many replaced epochs are remembered. A message of one of
-// them is late or replayed, whatever its sequence says.
-const maxRetired = 32
+// epochMark is how far one epoch has been heard.
+type epochMark struct {
+	epoch    uint64
+	sequence uint64
+}
+
+// maxEpochs is how many epochs are remembered. Relays that take turns in front of
+// one upstream keep their epochs, and each may come again.
+const maxEpochs = 32
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put takes a message in, unless it is older than what is here.
+// put takes a message in, unless one like it or a later one has been here.
 func (b *inbox) put(m *protocol.SlotMessage, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old := b.newest.Message
-	if !m.NewerThan(old) {
+	at := slices.IndexFunc(b.epochs, func(e epochMark) bool { return e.epoch == m.Epoch })
+	if at >= 0 && m.Sequence <= b.epochs[at].sequence || overtaken(m, b.newest.Message) {
 		return
 	}
-	for _, e := range b.retired {
-		if e == m.Epoch {
-			return
-		}
+	switch {
+	case at >= 0:
+		b.epochs = slices.Delete(b.epochs, at, at+1)
+	case len(b.epochs) == maxEpochs:
+		b.epochs = slices.Delete(b.epochs, 0, 1)
 	}
-	if old != nil && old.Epoch != m.Epoch {
-		b.retired = append(b.retired, old.Epoch)
-		if len(b.retired) > maxRetired {
-			b.retired = b.retired[1:]
-		}
-	}
+	b.epochs = append(b.epochs, epochMark{m.Epoch, m.Sequence})
 	b.newest.Message, b.newest.Arrived, b.newest.NoRelay = m, now, false
 	b.signal()
+}
+
+// overtaken reports whether another epoch has already told of a later moment in
+// the same life of the upstream. Taken for news, such a message would make every
+// slot that has moved since look like a new incarnation (I-14).
+func overtaken(m, newest *protocol.SlotMessage) bool {
+	if newest == nil || newest.Epoch == m.Epoch || newest.SystemIdentifier != m.SystemIdentifier ||
+		newest.TimelineID != m.TimelineID || newest.PostmasterStartTime != m.PostmasterStartTime {
+		return false
+	}
+	return m.CaptureLSN < newest.CaptureLSN || m.CaptureLSN == newest.CaptureLSN && m.CaptureTime < newest.CaptureTime
 }
 
 // noRelay notes that the upstream address answers, but not as a relay.
