@@ -61,15 +61,12 @@ func OpenLedger(dir string, node NodeIdentity) (l *Ledger, setAside string, err 
 		return nil, "", fmt.Errorf("read ledger: %w", err)
 	}
 	why := ""
-	if err := json.Unmarshal(raw, &l.body); err != nil {
-		why = fmt.Sprintf("it cannot be read: %v", err)
+	if l.body, err = parseLedger(raw); err != nil {
+		why = err.Error()
 	} else {
 		why = l.body.foreignTo(node)
 	}
 	if why == "" {
-		if l.body.Slots == nil {
-			l.body.Slots = map[string]LedgerRow{}
-		}
 		return l, "", l.write() // proves at start that it can be written
 	}
 	aside := fmt.Sprintf("%s.set-aside-%s", l.path, time.Now().UTC().Format("20060102T150405"))
@@ -78,6 +75,26 @@ func OpenLedger(dir string, node NodeIdentity) (l *Ledger, setAside string, err 
 	}
 	l.body = fresh
 	return l, fmt.Sprintf("ledger renamed to %s: %s", filepath.Base(aside), why), l.write()
+}
+
+// parseLedger reads a ledger file. Nothing of a file with an error is believed.
+func parseLedger(raw []byte) (ledgerBody, error) {
+	var b ledgerBody
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return ledgerBody{}, fmt.Errorf("parse ledger: %w", err)
+	}
+	for name, row := range b.Slots {
+		switch {
+		case name == "" || row.Name != name:
+			return ledgerBody{}, fmt.Errorf("parse ledger: row %q is of slot %q", name, row.Name)
+		case row.Intent != IntentNone && row.Intent != IntentCopy && row.Intent != IntentDrop:
+			return ledgerBody{}, fmt.Errorf("parse ledger: row %q has unknown intent %q", name, row.Intent)
+		}
+	}
+	if b.Slots == nil {
+		b.Slots = map[string]LedgerRow{}
+	}
+	return b, nil
 }
 
 // foreignTo says why a ledger is not this node's, or "" when it is.
@@ -135,18 +152,21 @@ func replaceFile(path string, content []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	err = f.Chmod(0o600) // one that a crash left behind keeps its mode
+	if err == nil {
+		_, err = f.Write(content)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
