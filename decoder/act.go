@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
-
-	"github.com/slotferry/slotferry/protocol"
 )
 
 // act begins what was decided. What a step changes is written to the ledger
@@ -85,30 +83,8 @@ func contains(steps []Step, slot string) bool {
 }
 
 func (h *Helper) recordIntent(rows map[string]LedgerRow, s Step) {
-	row, had := rows[s.Slot]
-	switch s.Kind {
-	case StepCopy:
-		rows[s.Slot] = h.newRow(s, IntentCopy, 0)
-	case StepDrop:
-		if had {
-			row.Intent, row.ID = IntentDrop, newIntentID()
-			rows[s.Slot] = row
-		}
-	case StepAdopt:
-		l, _ := h.standby.Slot(s.Slot)
-		rows[s.Slot] = h.newRow(s, IntentNone, l.ConfirmedFlushLSN)
-	case StepForget:
-		delete(rows, s.Slot)
-	}
-}
-
-func (h *Helper) newRow(s Step, intent Intent, born protocol.LSN) LedgerRow {
-	t := h.tracks[s.Slot]
-	return LedgerRow{
-		Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Intent: intent, BornLSN: born,
-		UpstreamLSN: t.Confirmed, HighLSN: t.High, PostmasterStart: t.PostmasterStart, TimelineID: t.TimelineID,
-		Since: time.Now().UTC(),
-	}
+	l, _ := h.standby.Slot(s.Slot)
+	writeIntent(rows, s, h.tracks[s.Slot], &l, time.Now().UTC())
 }
 
 // begin runs a step that needs the standby in a goroutine of its own. Its
@@ -172,16 +148,7 @@ func (h *Helper) settle(r result) {
 	t.LastError, t.LastDetail, t.RetryAt = ReasonNone, "", time.Time{}
 	h.tracks[s.Slot] = t
 	delete(h.said, "slot "+s.Slot)
-	err := h.ledger.Update(func(rows map[string]LedgerRow) {
-		switch s.Kind {
-		case StepCopy:
-			row := rows[s.Slot]
-			row.Intent, row.BornLSN = IntentNone, r.lsn
-			rows[s.Slot] = row
-		case StepDrop:
-			delete(rows, s.Slot) // the slot first, then the row
-		}
-	})
+	err := h.ledger.Update(func(rows map[string]LedgerRow) { writeOutcome(rows, s, r.lsn) })
 	h.sayLedger(err)
 	if s.Kind == StepCopy {
 		h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Stringer("confirmed_flush_lsn", r.lsn).

@@ -7,8 +7,10 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// decideAnchor says what to do with the anchor.
-func decideAnchor(v *View, top verdict) AnchorStep {
+// decideAnchor says what to do with the anchor. While slots are copied from it,
+// or are about to be, it stays where it is: a copy has the position it was
+// decided on.
+func decideAnchor(v *View, top verdict, copies int) AnchorStep {
 	a := &v.Anchor
 	switch {
 	case top.reason == ReasonNotInRecovery:
@@ -23,12 +25,12 @@ func decideAnchor(v *View, top verdict) AnchorStep {
 	case AnchorNone:
 		return decideAnchorCreate(v)
 	case AnchorCreating:
-		if v.Now.Sub(a.Started) > v.Settings.CreateDeadline {
+		if v.Now.Sub(a.Started) > v.Settings.CreateDeadline && !worthWaiting(v) {
 			return AnchorStep{Kind: AnchorClose, Why: whyNoAnchor(v).reason}
 		}
 		return AnchorStep{}
 	case AnchorLive:
-		if a.Copies > 0 {
+		if copies > 0 {
 			return AnchorStep{}
 		}
 		if a.Proven && broken(v, a.CatalogXmin) { // I-3: what is copied from it could miss catalog rows
@@ -37,6 +39,20 @@ func decideAnchor(v *View, top verdict) AnchorStep {
 		return decideAnchorAdvance(v)
 	}
 	return AnchorStep{}
+}
+
+// worthWaiting says whether a creation past its deadline waits for a transaction
+// of the upstream. Begun anew it would wait for the same one, and for those that
+// have begun since. The WAL it keeps meanwhile is within the budget.
+func worthWaiting(v *View) bool {
+	l, _ := v.Standby.Slot(v.Anchor.Name)
+	if end := max(v.Standby.Receive, v.Standby.Replay); end > l.RestartLSN+v.Settings.AnchorBudget {
+		return false
+	}
+	m := v.Upstream.Message
+	return len(m.PreparedTransactions) > 0 || slices.ContainsFunc(m.OpenTransactions, func(x protocol.OpenTransaction) bool {
+		return v.Now.Sub(protocol.Time(x.XactStart)) > v.Settings.CreateDeadline/4
+	})
 }
 
 // decideAnchorCreate waits until feedback has been proven to reach the upstream.
@@ -69,7 +85,7 @@ func decideAnchorAdvance(v *View) AnchorStep {
 	target := limit
 	for i := range v.Upstream.Message.Slots {
 		u := &v.Upstream.Message.Slots[i]
-		if u.InvalidationReason != "" || u.TwoPhase {
+		if u.InvalidationReason != "" || u.TwoPhase || reserved(u.Name) {
 			continue
 		}
 		need := u.ConfirmedFlushLSN

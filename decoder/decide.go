@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -10,38 +11,42 @@ import (
 // now. It is pure. Steps are independent of each other: one slot's trouble
 // never keeps another's step back (I-11).
 func Decide(v *View) Decision {
-	d := Decision{Tracks: observeProtection(v), AnchorProven: v.Anchor.Proven}
+	d := Decision{Tracks: carryTracks(v), AnchorProven: v.Anchor.Proven}
 	top := overall(v)
 	d.Overall, d.Detail = top.reason, top.detail
 	if v.Upstream.Message != nil {
 		for i := range v.Upstream.Message.Slots {
-			st, step := judge(v, top, d.Tracks, &v.Upstream.Message.Slots[i])
+			u := &v.Upstream.Message.Slots[i]
+			if reserved(u.Name) {
+				continue
+			}
+			st, step := judge(v, top, d.Tracks, u)
 			d.Slots = append(d.Slots, st)
 			if step.Kind != "" && mayStep(v, d.Tracks, step) {
 				d.Steps = append(d.Steps, step)
 			}
 		}
 	}
-	gone, steps := judgeGone(v, top)
+	gone, steps := judgeGone(v, top, d.Tracks)
 	d.Slots = append(d.Slots, gone...)
 	d.Steps = append(d.Steps, steps...)
-	slices.SortFunc(d.Slots, func(a, b SlotStatus) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(d.Slots, func(a, b SlotStatus) int { return strings.Compare(a.Name, b.Name) })
 
-	d.Anchor = decideAnchor(v, top)
+	copies := v.Anchor.Copies
+	for _, s := range d.Steps {
+		if s.Kind == StepCopy {
+			copies++
+		}
+	}
+	d.Anchor = decideAnchor(v, top, copies)
 	d.AnchorProven = anchorProven(v, top)
 	d.NeedSnapshot = v.Anchor.Phase == AnchorCreating || d.Anchor.Kind == AnchorCreate
 	return d
 }
 
-func compareNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
+// reserved reports whether a name is an anchor's: that of an upstream that is a
+// standby itself is never ferried.
+func reserved(name string) bool { return strings.HasPrefix(name, anchorPrefix) }
 
 // mayStep holds a step back while another step of the same slot is under way
 // or while an error of the slot cools down.
@@ -61,8 +66,11 @@ func judge(v *View, top verdict, tracks map[string]Track, u *protocol.SlotState)
 	switch {
 	case exists && local.Synced, v.Standby.SyncReplicationSlots && u.Failover && !v.Upstream.Message.InRecovery: // I-16
 		x = blocked(ReasonSlotSync, "")
-		if st.Exists && !local.Synced {
+		switch {
+		case st.Exists && row.describes(&local):
 			step = Step{Kind: StepDrop, Why: ReasonSlotSync}
+		case exists && !local.Synced:
+			x.detail = "the standby has a slot of this name that is not synced, which stops that worker: drop it there"
 		}
 	case top.bad():
 		x = top
@@ -72,12 +80,15 @@ func judge(v *View, top verdict, tracks map[string]Track, u *protocol.SlotState)
 		x, step = judgeOwned(v, u, &local, row, tracks[u.Name])
 	default:
 		x, step = judgeMissing(v, u)
+		if step.Kind == "" && owned && row.Intent != IntentCopy {
+			step = Step{Kind: StepForget} // whatever is made under this name from now on is not the helper's
+		}
 	}
 	if top.bad() {
 		step = Step{} // nothing is done on a state that is stale, or of another history
 	}
-	if t := tracks[u.Name]; t.LastError != ReasonNone && v.Now.Before(t.RetryAt) && !x.ready() {
-		x = verdict{errorState(t.LastError), t.LastError, t.LastDetail}
+	if !top.bad() {
+		x = withError(v, x, tracks[u.Name])
 	}
 	st.State, st.Reason, st.Detail = x.state, x.reason, x.detail
 	if st.Reason == ReasonSubscriberBehind {
@@ -87,7 +98,23 @@ func judge(v *View, top verdict, tracks map[string]Track, u *protocol.SlotState)
 		step.Slot, step.Database, step.Plugin = u.Name, u.Database, u.Plugin
 		step.Upstream, step.Timeline = u.ConfirmedFlushLSN, v.Upstream.Message.TimelineID
 	}
+	if step.Kind == StepDrop { // in the database it is in, whatever the upstream's is in now
+		step.Database, step.Plugin = local.Database, local.Plugin
+	}
 	return st, step
+}
+
+// withError lets an error of the slot's last step explain what else would read as
+// work in progress. A ready slot stays ready: what failed was an advance.
+func withError(v *View, x verdict, t Track) verdict {
+	switch {
+	case t.LastError == ReasonNone:
+	case x.ready():
+		x.detail = t.LastDetail
+	case v.Now.Before(t.RetryAt), x.reason == ReasonBeingMade:
+		x = verdict{errorState(t.LastError), t.LastError, t.LastDetail}
+	}
+	return x
 }
 
 func (x verdict) ready() bool { return x.state == StateReady }
@@ -119,14 +146,12 @@ func describe(v *View, u *protocol.SlotState, local LocalSlot, exists bool) Slot
 // judgeOwned judges a slot on the standby that the ledger says is the helper's.
 func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t Track) (verdict, Step) {
 	switch {
-	case l.Physical || l.Temporary || l.Database != row.Database || l.Plugin != row.Plugin ||
-		row.Intent == IntentNone && l.ConfirmedFlushLSN != 0 && l.ConfirmedFlushLSN < row.BornLSN:
-		// I-9, I-10: a slot never goes back, so this is not the one of the ledger.
+	case !row.describes(l): // I-9, I-10
 		return blocked(ReasonNameClash, "not the slot the ledger describes"), Step{Kind: StepForget, Why: ReasonNameClash}
 	case l.Database != u.Database || l.Plugin != u.Plugin:
 		return drop(pending(ReasonBeingRebuilt, "made again upstream for database %q and plugin %q", u.Database, u.Plugin))
 	case l.InvalidationReason != "":
-		return drop(pending(Reason(l.InvalidationReason), "invalidated on the standby"))
+		return drop(pending(invalidated(l.InvalidationReason), "%s on the standby", l.InvalidationReason))
 	case row.Intent == IntentDrop, l.ConfirmedFlushLSN == 0, l.RestartLSN == 0:
 		return drop(pending(ReasonBeingRebuilt, "half made"))
 	case u.InvalidationReason != "": // I-15
@@ -135,6 +160,8 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return drop(blocked(ReasonTwoPhase, ""))
 	case u.ConfirmedFlushLSN == 0: // I-14: a new incarnation
 		return drop(pending(ReasonBeingCreated, ""))
+	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.HighTimelineID != v.Standby.ReceivedTLI: // I-6
+		return historyNotRead(v), Step{}
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.coversAhead(l.ConfirmedFlushLSN): // I-14
 		return pending(ReasonAheadAfterCrash, "%d bytes", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN), Step{}
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4
@@ -170,7 +197,7 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 	// A slot that the ledger recorded while this node was the primary belonged to
 	// the same subscriber: one that cannot be used any more may be replaced.
 	replace := func(x verdict) (verdict, Step) {
-		if recorded {
+		if recorded && l.Database == row.Database && l.Plugin == row.Plugin {
 			return drop(pending(x.reason, "%s", x.detail))
 		}
 		return x, Step{}
@@ -182,12 +209,14 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
 	case l.InvalidationReason != "":
 		return replace(blocked(ReasonNameClash, "the standby's is invalid: %s", l.InvalidationReason))
+	case l.Active:
+		return blocked(ReasonNameClash, "the standby's is in use by pid %d", l.ActivePID), Step{}
 	case l.ConfirmedFlushLSN == 0 || l.RestartLSN == 0:
 		return blocked(ReasonNameClash, "the standby's is still being created"), Step{}
 	case u.ConfirmedFlushLSN == 0:
 		return pending(ReasonBeingCreated, ""), Step{}
 	case v.Standby.ReceivedTLI > 1 && v.Standby.SwitchTLI != v.Standby.ReceivedTLI:
-		return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI), Step{}
+		return historyNotRead(v), Step{}
 	case v.Standby.ReceivedTLI > 1 && l.ConfirmedFlushLSN > v.Standby.Switch:
 		return replace(blocked(ReasonOffHistory, "at %v, switched at %v", l.ConfirmedFlushLSN, v.Standby.Switch))
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN:
@@ -200,6 +229,10 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
 	}
 	return pending(ReasonBeingMade, "being adopted"), Step{Kind: StepAdopt}
+}
+
+func historyNotRead(v *View) verdict {
+	return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI)
 }
 
 func identity(l *LocalSlot) string {
@@ -245,56 +278,4 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 // PostgreSQL's own worker keeps there is persistent only once it is sync-ready.
 func upstreamReady(v *View, u *protocol.SlotState) bool {
 	return !v.Upstream.Message.InRecovery || u.Readiness == protocol.ReadinessReady || u.Synced
-}
-
-// judgeGone judges rows of the ledger whose slot the upstream does not have.
-// Only a whole, fresh message of this history is believed (I-15).
-func judgeGone(v *View, top verdict) (list []SlotStatus, steps []Step) {
-	if top.bad() {
-		return nil, nil
-	}
-	for name, row := range v.Owned {
-		if slices.ContainsFunc(v.Upstream.Message.Slots, func(u protocol.SlotState) bool { return u.Name == name }) {
-			continue
-		}
-		local, exists := v.Standby.Slot(name)
-		switch {
-		case row.Released && exists:
-			st := describe(v, &protocol.SlotState{Name: name, Database: row.Database, Plugin: row.Plugin}, local, true)
-			st.State, st.Reason = StateBlocked, ReasonNotOnUpstream
-			list = append(list, st)
-		case v.Busy[name]:
-		case !exists:
-			steps = append(steps, Step{Kind: StepForget, Slot: name})
-		case local.Physical || local.Synced || local.Database != row.Database || local.Plugin != row.Plugin:
-			steps = append(steps, Step{Kind: StepForget, Slot: name, Why: ReasonNameClash})
-		default:
-			steps = append(steps, Step{
-				Kind: StepDrop, Slot: name, Database: row.Database, Plugin: row.Plugin,
-				Timeline: v.Upstream.Message.TimelineID, Why: ReasonNotOnUpstream,
-			})
-		}
-	}
-	slices.SortFunc(steps, func(a, b Step) int { return compareNames(a.Slot, b.Slot) })
-	return list, steps
-}
-
-// observeProtection carries the tracks on with what this view shows of I-3.
-func observeProtection(v *View) map[string]Track {
-	tracks := make(map[string]Track, len(v.Tracks))
-	for name, t := range v.Tracks {
-		row, owned := v.Owned[name]
-		l, exists := v.Standby.Slot(name)
-		switch {
-		case !exists || !owned || row.Released:
-			t.Proven, t.Distrusted = false, false
-		case overall(v).bad():
-		case !held(v, l.CatalogXmin).bad():
-			t.Proven = true
-		case t.Proven && broken(v, l.CatalogXmin):
-			t.Distrusted = true
-		}
-		tracks[name] = t
-	}
-	return tracks
 }

@@ -19,12 +19,15 @@ type LedgerRow struct {
 	// When the node is a standby again the slot has to pass for adoption.
 	Released bool `json:"released,omitempty"`
 
-	// BornLSN is L when the slot was made or adopted. It was on disk then, so even
-	// after a crash of the standby the slot of this row is never below it.
+	// BornLSN is L when the slot was made, or restart_lsn when it was adopted. That
+	// much was on disk then (LogicalConfirmReceivedLocation, logical.c, saves a slot
+	// before a new restart_lsn counts), so even after a crash of the standby the slot
+	// of this row is never below it.
 	BornLSN protocol.LSN `json:"born_lsn"`
 
 	UpstreamLSN     protocol.LSN `json:"upstream_lsn"`     // U when last seen
 	HighLSN         protocol.LSN `json:"high_lsn"`         // highest U of this incarnation
+	HighTimelineID  uint32       `json:"high_timeline_id"` // of the upstream that said HighLSN
 	PostmasterStart int64        `json:"postmaster_start"` // of the upstream that said UpstreamLSN
 	TimelineID      uint32       `json:"timeline_id"`      // of the upstream that said UpstreamLSN
 
@@ -45,6 +48,59 @@ const (
 // track rebuilds what a restarted helper needs to know of the slot's past.
 func (r *LedgerRow) track() Track {
 	return Track{
-		Confirmed: r.UpstreamLSN, High: r.HighLSN, PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID,
+		Confirmed: r.UpstreamLSN, High: r.HighLSN, HighTimelineID: r.HighTimelineID,
+		PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID,
+	}
+}
+
+// remember keeps of a track what a restarted helper needs to know.
+func (r *LedgerRow) remember(t Track) {
+	r.UpstreamLSN, r.HighLSN, r.HighTimelineID = t.Confirmed, t.High, t.HighTimelineID
+	r.PostmasterStart, r.TimelineID = t.PostmasterStart, t.TimelineID
+}
+
+// describes reports whether a slot of the standby can be the one of this row. A
+// slot never goes back, so one behind where the row's was born is another (I-9).
+func (r *LedgerRow) describes(l *LocalSlot) bool {
+	return !l.Physical && !l.Temporary && !l.Synced && l.Database == r.Database && l.Plugin == r.Plugin &&
+		(r.Intent != IntentNone || l.ConfirmedFlushLSN >= r.BornLSN)
+}
+
+// writeIntent writes a step down before it is taken (I-10). An advance is written
+// down by the U it relies on: a slot found past that was moved by somebody else.
+func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now time.Time) {
+	row, had := rows[s.Slot]
+	switch s.Kind {
+	case StepCopy, StepAdopt:
+		row = LedgerRow{Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Since: now}
+		row.remember(t)
+		row.Intent = IntentCopy
+		if s.Kind == StepAdopt {
+			row.Intent, row.BornLSN = IntentNone, l.RestartLSN
+		}
+	case StepAdvance:
+		row.remember(t)
+	case StepDrop:
+		row.Intent, row.ID = IntentDrop, newIntentID()
+	case StepForget:
+		delete(rows, s.Slot)
+		return
+	}
+	if had || s.Kind == StepCopy || s.Kind == StepAdopt {
+		rows[s.Slot] = row
+	}
+}
+
+// writeOutcome settles the row of a step that was taken. reached is where the
+// slot is now.
+func writeOutcome(rows map[string]LedgerRow, s Step, reached protocol.LSN) {
+	switch s.Kind {
+	case StepCopy:
+		if row, had := rows[s.Slot]; had {
+			row.Intent, row.BornLSN = IntentNone, reached
+			rows[s.Slot] = row
+		}
+	case StepDrop:
+		delete(rows, s.Slot) // the slot first, then the row
 	}
 }

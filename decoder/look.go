@@ -218,8 +218,7 @@ func (h *Helper) saveCheckpoint() {
 	err := h.ledger.Update(func(rows map[string]LedgerRow) {
 		for name, row := range rows {
 			if t, ok := h.tracks[name]; ok && !row.Released && t.Confirmed != 0 {
-				row.UpstreamLSN, row.HighLSN = t.Confirmed, t.High
-				row.PostmasterStart, row.TimelineID = t.PostmasterStart, t.TimelineID
+				row.remember(t)
 				rows[name] = row
 			}
 		}

@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotferry/slotferry/protocol"
@@ -76,13 +77,13 @@ func PlanPromotion(v *PromotionView) PromotionReport {
 		l, exists := v.Standby.Slot(name)
 		report.Slots = append(report.Slots, planPromotionSlot(v, row, &l, exists, v.Tracks[name]))
 	}
-	slices.SortFunc(report.Slots, func(a, b PromotionSlot) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(report.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
 	return report
 }
 
 func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists bool, t Track) PromotionSlot {
 	p := PromotionSlot{Name: row.Name, Database: row.Database, Plugin: row.Plugin, Last: t.Confirmed, Action: PromotionDrop}
-	if !exists || l.Physical || l.Database != row.Database || l.Plugin != row.Plugin {
+	if !exists || !row.describes(l) {
 		p.Action, p.Reason = PromotionMissing, ReasonNotOnUpstream
 		if exists {
 			p.Reason = ReasonNameClash // not ours, so it is left alone
@@ -95,7 +96,7 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		p.Reason = ReasonBeingRebuilt
 		return p
 	case l.InvalidationReason != "":
-		p.Reason = Reason(l.InvalidationReason)
+		p.Reason = invalidated(l.InvalidationReason)
 		return p
 	case t.Distrusted:
 		p.Reason = ReasonDistrusted
@@ -103,7 +104,10 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	case l.TwoPhase:
 		p.Reason = ReasonTwoPhase
 		return p
-	case t.Confirmed != 0 && l.ConfirmedFlushLSN > t.Confirmed && !t.coversAhead(l.ConfirmedFlushLSN):
+	case t.Consumed: // seen in recovery: whoever uses it now, it was not its subscriber who moved it
+		p.Reason = ReasonConsumedOnStandby
+		return p
+	case t.Confirmed != 0 && l.ConfirmedFlushLSN > t.Confirmed && !v.withHistory(t).coversAhead(l.ConfirmedFlushLSN):
 		// The subscriber itself may already be here and have moved its slot. A slot
 		// in use is its, whoever moved it.
 		if !l.Active {
@@ -116,8 +120,8 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	if !known {
 		return p // U is of a history that this server never was on
 	}
-	if t.Confirmed > end {
-		p.Ahead = &SubscriberAhead{From: end, To: t.Confirmed}
+	if confirmed := t.everConfirmed(); confirmed > end {
+		p.Ahead = &SubscriberAhead{From: end, To: confirmed}
 	}
 	p.Target = min(t.Confirmed, end) // I-5: never past what was replayed of U's own timeline
 	if p.Target > l.ConfirmedFlushLSN {
@@ -125,4 +129,13 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		p.DuplicateBytes = uint64(p.Target - l.ConfirmedFlushLSN)
 	}
 	return p
+}
+
+// withHistory returns the track with High cut off where this server left the
+// timeline that it was confirmed on (I-6).
+func (v *PromotionView) withHistory(t Track) Track {
+	if end, known := v.History.SwitchFrom(t.HighTimelineID); known {
+		t.High = min(t.High, end)
+	}
+	return t
 }

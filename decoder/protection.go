@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -54,11 +55,14 @@ func overall(v *View) verdict {
 	return verdict{}
 }
 
+// maxInterval bounds what a relay may announce as its heartbeat interval.
+const maxInterval = time.Hour
+
 // stale reports whether slot messages have stopped. Silence never counts as
 // "the slot is gone" (I-15); it only ends readiness.
 func stale(v *View) bool {
-	limit := protocol.LSN(v.Upstream.Message.Interval) * protocol.LSN(v.Settings.StaleAfter)
-	return v.Now.Sub(v.Upstream.Arrived).Microseconds() > int64(limit)
+	interval := time.Duration(min(v.Upstream.Message.Interval, maxInterval.Microseconds())) * time.Microsecond
+	return v.Now.Sub(v.Upstream.Arrived) > interval*time.Duration(v.Settings.StaleAfter)
 }
 
 // feedback says why the standby's needs do not reach the upstream, as far as
@@ -86,13 +90,14 @@ func feedback(v *View) verdict {
 }
 
 // held says why the upstream does not hold back vacuum for this catalog_xmin
-// (I-3): its physical slot must show one that is set and not newer.
+// (I-3): its physical slot must show one that is set and not newer. A
+// catalog_xmin of 0 is not known yet, and nothing is proven of it.
 func held(v *View, catalogXmin uint32) verdict {
 	if bad := feedback(v); bad.bad() {
 		return bad
 	}
 	p, _ := physicalSlot(v)
-	if p.CatalogXmin == 0 || !xidPrecedesOrEquals(p.CatalogXmin, catalogXmin) {
+	if p.CatalogXmin == 0 || catalogXmin == 0 || !xidPrecedesOrEquals(p.CatalogXmin, catalogXmin) {
 		return pending(ReasonCatalogXminNotHeld, "slot %q holds %d, needed %d", p.Name, p.CatalogXmin, catalogXmin)
 	}
 	return verdict{}
@@ -115,4 +120,41 @@ func physicalSlot(v *View) (protocol.PhysicalSlot, bool) {
 		}
 	}
 	return protocol.PhysicalSlot{}, false
+}
+
+// carryTracks carries the tracks on with what this view shows of the standby's
+// slots: whether they are protected (I-3), and whether somebody has moved them
+// (I-4).
+func carryTracks(v *View) map[string]Track {
+	tracks := make(map[string]Track, len(v.Tracks))
+	unknown := overall(v).bad()
+	for name, t := range v.Tracks {
+		row, owned := v.Owned[name]
+		l, exists := v.Standby.Slot(name)
+		switch {
+		case !exists || !owned || row.Released || !row.describes(&l):
+			t.ProvenBy, t.Distrusted, t.Consumed = "", false, false
+		case !unknown:
+			t = t.onTimeline(&v.Standby).protect(v, &l)
+			t.Consumed = t.Confirmed != protocol.InvalidLSN && l.ConfirmedFlushLSN > t.Confirmed &&
+				!t.coversAhead(l.ConfirmedFlushLSN)
+		}
+		tracks[name] = t
+	}
+	return tracks
+}
+
+// protect notes what the latest message shows of the protection of the
+// standby's slot. Under another primary_slot_name nothing has been shown yet.
+func (t Track) protect(v *View, l *LocalSlot) Track {
+	if t.ProvenBy != v.Standby.PrimarySlotName {
+		t.ProvenBy = ""
+	}
+	switch {
+	case !held(v, l.CatalogXmin).bad():
+		t.ProvenBy = v.Standby.PrimarySlotName
+	case t.ProvenBy != "" && broken(v, l.CatalogXmin):
+		t.Distrusted = true
+	}
+	return t
 }

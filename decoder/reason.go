@@ -136,5 +136,15 @@ var hints = map[Reason]string{
 	ReasonConflicting: "Invalidated on the standby by a recovery conflict; it is dropped and made again by itself.",
 }
 
+// invalidated returns the reason for an invalidation_reason of the standby. One
+// that a later server may have is told in the detail.
+func invalidated(invalidationReason string) Reason {
+	switch r := Reason(invalidationReason); r {
+	case ReasonRowsRemoved, ReasonWALRemoved, ReasonWALLevelLow, ReasonIdleTimeout:
+		return r
+	}
+	return ReasonConflicting
+}
+
 // Hint says in one sentence what would clear the reason.
 func (r Reason) Hint() string { return hints[r] }

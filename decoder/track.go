@@ -11,11 +11,13 @@ import (
 type Track struct {
 	Confirmed       protocol.LSN // U in the last message that had one
 	High            protocol.LSN // highest U of this incarnation; above Confirmed after a crash of the upstream
+	HighTimelineID  uint32       // of the upstream that said High
 	PostmasterStart int64        // of the upstream that said Confirmed
 	TimelineID      uint32       // of the upstream that said Confirmed
 
-	Proven     bool // protection has been proven for the standby's slot of today
-	Distrusted bool // protection was broken after it had been proven
+	ProvenBy   string // physical slot that was seen to protect the standby's slot of today; "": not proven
+	Distrusted bool   // protection was broken after it had been proven
+	Consumed   bool   // the standby's slot was found past what the subscriber has confirmed
 
 	LastAdvance time.Time     // end of the last advance call
 	Cost        time.Duration // what the last advance call took
@@ -28,21 +30,31 @@ type Track struct {
 //
 // I-14: a position that goes back under the same postmaster and timeline is a
 // new incarnation of the slot; under another it is a crash or a change of the
-// upstream, and the same slot.
+// upstream, and the same slot. What is known of the standby's own slot stays.
 func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 	sameLife := t.PostmasterStart == m.PostmasterStartTime && t.TimelineID == m.TimelineID
 	if !sameLife {
-		t.Proven = false // I-3: protection is proven anew behind another upstream
+		t.ProvenBy = "" // I-3: protection is proven anew behind another upstream
 	}
-	switch {
-	case u.ConfirmedFlushLSN == protocol.InvalidLSN && t.Confirmed != protocol.InvalidLSN,
-		u.ConfirmedFlushLSN < t.Confirmed && sameLife:
-		t = Track{} // the name is the same, the slot is another
+	if u.ConfirmedFlushLSN == protocol.InvalidLSN || u.ConfirmedFlushLSN < t.Confirmed && sameLife {
+		t.High = 0 // the name is the same, the slot is another
 	}
 	t.PostmasterStart = m.PostmasterStartTime
 	t.TimelineID = m.TimelineID
 	t.Confirmed = u.ConfirmedFlushLSN
-	t.High = max(t.High, t.Confirmed)
+	if t.Confirmed >= t.High {
+		t.High, t.HighTimelineID = t.Confirmed, t.TimelineID
+	}
+	return t
+}
+
+// onTimeline cuts High off where the timeline that is now received forked off:
+// what was confirmed beyond that is of a history that was left (I-6).
+func (t Track) onTimeline(s *Standby) Track {
+	if t.HighTimelineID == s.ReceivedTLI || t.TimelineID != s.ReceivedTLI || s.SwitchTLI != s.ReceivedTLI {
+		return t
+	}
+	t.High, t.HighTimelineID = max(t.Confirmed, min(t.High, s.Switch)), s.ReceivedTLI
 	return t
 }
 
@@ -50,4 +62,13 @@ func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 // upstream forgot in a crash: the subscriber had confirmed it before.
 func (t Track) coversAhead(local protocol.LSN) bool {
 	return t.Confirmed < t.High && local <= t.High
+}
+
+// everConfirmed is the highest position that the subscriber is known to have
+// confirmed on the timeline of U.
+func (t Track) everConfirmed() protocol.LSN {
+	if t.HighTimelineID == t.TimelineID {
+		return max(t.Confirmed, t.High)
+	}
+	return t.Confirmed
 }
