@@ -35,7 +35,7 @@ func (b *inbox) put(m *protocol.SlotMessage, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := slices.IndexFunc(b.epochs, func(e epochMark) bool { return e.epoch == m.Epoch })
-	if at >= 0 && m.Sequence <= b.epochs[at].sequence || overtaken(m, b.newest.Message) {
+	if at >= 0 && m.Sequence <= b.epochs[at].sequence || overtaken(m, b.newest.Message, at >= 0) {
 		return
 	}
 	switch {
@@ -49,13 +49,18 @@ func (b *inbox) put(m *protocol.SlotMessage, now time.Time) {
 	b.signal()
 }
 
-// overtaken reports whether another epoch has already told of a later moment in
-// the same life of the upstream. Taken for news, such a message would make every
-// slot that has moved since look like a new incarnation (I-14).
-func overtaken(m, newest *protocol.SlotMessage) bool {
+// overtaken reports whether another epoch has already told of a later moment. In
+// one life of the upstream its WAL position says so. Taken for news, such a message
+// would make every slot that has moved since look like a new incarnation (I-14).
+// Between two lives only clocks can tell, and are asked only about an epoch that
+// has been heard before: one that is new is later.
+func overtaken(m, newest *protocol.SlotMessage, known bool) bool {
 	if newest == nil || newest.Epoch == m.Epoch || newest.SystemIdentifier != m.SystemIdentifier ||
-		newest.TimelineID != m.TimelineID || newest.PostmasterStartTime != m.PostmasterStartTime {
+		newest.TimelineID != m.TimelineID {
 		return false
+	}
+	if newest.PostmasterStartTime != m.PostmasterStartTime {
+		return known && m.CaptureTime < newest.CaptureTime
 	}
 	return m.CaptureLSN < newest.CaptureLSN || m.CaptureLSN == newest.CaptureLSN && m.CaptureTime < newest.CaptureTime
 }

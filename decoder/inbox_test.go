@@ -35,6 +35,7 @@ func TestInbox(t *testing.T) {
 		{"two relays, replayed", []*protocol.SlotMessage{msg(1, 8, 10, 1), msg(2, 5, 20, 2), msg(1, 9, 30, 3), msg(2, 4, 40, 4)}, 2},
 		{"other relay has an older view", []*protocol.SlotMessage{msg(1, 8, 20, 2), msg(2, 1, 10, 1)}, 0},
 		{"upstream restarted", []*protocol.SlotMessage{msg(1, 8, 20, 2), otherLife(msg(2, 1, 10, 3))}, 1},
+		{"late, of the upstream's life before", []*protocol.SlotMessage{msg(1, 8, 20, 2), otherLife(msg(2, 1, 10, 4)), msg(1, 9, 25, 3)}, 1},
 		{"upstream changed timeline", []*protocol.SlotMessage{msg(1, 8, 20, 2), otherTimeline(msg(2, 1, 10, 3))}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
