@@ -26,12 +26,7 @@ type viewText struct {
 func newViewText(t *testing.T) *viewText {
 	b := &viewText{t: t}
 	b.v = View{
-		Now: viewNow,
-		Standby: Standby{
-			SystemIdentifier: 1, ServerVersionNum: 180004, InRecovery: true, Replay: 0x10000, Receive: 0x10000,
-			ReceivedTLI: 1, WALLevel: "logical", HotStandbyFeedback: true, WALReceiverStatusInterval: 10 * time.Second,
-			PrimarySlotName: "standby1", MaxReplicationSlots: 10,
-		},
+		Now: viewNow, Standby: newHealthyStandby(),
 		Upstream: Upstream{
 			Arrived: viewNow,
 			Message: &protocol.SlotMessage{
@@ -48,6 +43,14 @@ func newViewText(t *testing.T) *viewText {
 		Settings: DefaultSettings(),
 	}
 	return b
+}
+
+func newHealthyStandby() Standby {
+	return Standby{
+		SystemIdentifier: 1, ServerVersionNum: 180004, InRecovery: true, Replay: 0x10000, Receive: 0x10000,
+		ReceivedTLI: 1, WALLevel: "logical", HotStandbyFeedback: true, WALReceiverStatusInterval: 10 * time.Second,
+		PrimarySlotName: "standby1", MaxReplicationSlots: 10,
+	}
 }
 
 // args are the key=value words of a line; a word alone is a flag.
