@@ -26,7 +26,13 @@ type statusError struct {
 	err    error
 }
 
-func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
 func (e *statusError) Unwrap() error { return e.err }
 
 // errNotReady ends a command whose result was already printed and is: not ready.
