@@ -21,7 +21,7 @@ func newApp(std streams) *cli.App {
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version"}},
 		HideVersion: true, // --version is an ordinary flag here
 		Commands: []*cli.Command{
-			relayCommand(), helperCommand(), soloCommand(), statusCommand(), debugCommand(),
+			relayCommand(), helperCommand(), soloCommand(), statusCommand(), checkCommand(), debugCommand(),
 			versionCommand(),
 		},
 		HideHelpCommand: true,

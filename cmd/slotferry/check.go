@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/preflight"
+	"github.com/slotferry/slotferry/internal/statusdoc"
+)
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "check",
+		Usage: "preconditions on both servers, and readiness",
+		Description: `Looks at the settings, roles and slots of both servers, changes nothing, and
+prints a line for each thing: what it is, what it should be, how to change it.
+
+  slotferry check --upstream 'host=primary user=slotferry' \
+      --standby 'host=standby user=slotferry' --url standby:8432
+
+Give the roles that relay and helper use: their privileges are checked. With
+--url of a running helper it is also the gate before a switchover: exit status 0
+says that every slot is safe to fail over to.
+
+Exit status: 0 when nothing failed (warnings do not count), 1 when something
+did, 2 when nobody was reached.`,
+		Flags: []cli.Flag{
+			text("upstream", "", "`CONNINFO` of the primary (or of the standby that the standby streams from)"),
+			text("standby", "", "`CONNINFO` of the standby"),
+			texts("url", "`URL` of a running helper or relay, or HOST:PORT; repeatable"),
+			yes("json", "print one JSON document instead of a table"),
+		},
+		Action: runCheck,
+	}
+}
+
+// checkKind names the document of check --json and its version.
+const checkKind = "slotferry.check/1"
+
+// checkDocument is what check --json prints: a contract, as the status document
+// is.
+type checkDocument struct {
+	Kind     string              `json:"kind"`
+	OK       bool                `json:"ok"` // nothing failed
+	Findings []preflight.Finding `json:"findings"`
+	Slots    slotCounts          `json:"slots"` // of all --url together
+}
+
+type slotCounts struct {
+	Ready   int `json:"ready"`
+	Pending int `json:"pending"`
+	Blocked int `json:"blocked"`
+}
+
+// inquiry is what there is to look at, and what came out.
+type inquiry struct {
+	upstreamConninfo, standbyConninfo string
+	urls                              []string
+
+	upstream, standby       *preflight.Server
+	upstreamErr, standbyErr error
+	answers                 []answer
+}
+
+func runCheck(c *cli.Context) error {
+	s := newSettings(c)
+	q := inquiry{upstreamConninfo: s.conninfo("upstream", false), standbyConninfo: s.conninfo("standby", false), urls: s.urls(false)}
+	if q.upstreamConninfo == "" && q.standbyConninfo == "" && len(q.urls) == 0 && len(s.problems) == 0 {
+		s.problems = append(s.problems, withHint(errors.New("nothing to check"), "Give --upstream, --standby, --url, or all three."))
+	}
+	if err := s.err(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	q.ask(ctx)
+	if err := errors.Join(q.upstreamErr, q.standbyErr); err != nil {
+		return err
+	}
+	doc := q.document(conninfo.NewRedactor(s.conninfos...))
+	if err := printCheck(c, doc); err != nil {
+		return err
+	}
+	switch {
+	case !q.reached():
+		return errNoneReached
+	case !doc.OK:
+		return errNotReady
+	}
+	return nil
+}
+
+// ask looks at everything at the same time.
+func (q *inquiry) ask(ctx context.Context) {
+	var wg sync.WaitGroup
+	if q.upstreamConninfo != "" {
+		wg.Go(func() { q.upstream, q.upstreamErr = preflight.Read(ctx, q.upstreamConninfo, preflight.Upstream) })
+	}
+	if q.standbyConninfo != "" {
+		wg.Go(func() { q.standby, q.standbyErr = preflight.Read(ctx, q.standbyConninfo, preflight.Standby) })
+	}
+	wg.Go(func() { q.answers = ask(ctx, q.urls) })
+	wg.Wait()
+}
+
+// reached reports whether anybody answered, be it with a refusal.
+func (q *inquiry) reached() bool {
+	for _, s := range []*preflight.Server{q.upstream, q.standby} {
+		if s != nil && (s.ConnectError == "" || s.Reached) {
+			return true
+		}
+	}
+	for _, a := range q.answers {
+		var unreachable *statusdoc.UnreachableError
+		if !errors.As(a.err, &unreachable) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
+	doc := &checkDocument{Kind: checkKind, OK: true, Findings: preflight.Check(q.upstream, q.standby)}
+	for _, a := range q.answers {
+		if a.err != nil {
+			doc.Findings = append(doc.Findings, preflight.CheckURLFailed(a.URL, a.err)...)
+			continue
+		}
+		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
+		doc.Slots.count(a.Status)
+	}
+	for i := range doc.Findings {
+		f := &doc.Findings[i]
+		f.Value = oneLine(redactor.Redact(f.Value))
+		doc.OK = doc.OK && f.Level != preflight.Fail
+	}
+	return doc
+}
+
+func (n *slotCounts) count(d *statusdoc.Document) {
+	if d.Helper == nil {
+		return
+	}
+	for i := range d.Helper.Slots {
+		switch d.Helper.Slots[i].State {
+		case decoder.StateReady:
+			n.Ready++
+		case decoder.StatePending:
+			n.Pending++
+		default:
+			n.Blocked++
+		}
+	}
+}
+
+func printCheck(c *cli.Context, doc *checkDocument) error {
+	if c.Bool("json") {
+		encoder := json.NewEncoder(c.App.Writer)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(doc)
+	}
+	_, err := c.App.Writer.Write([]byte(checkText(doc, isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == "")))
+	return err
+}
