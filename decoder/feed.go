@@ -130,7 +130,7 @@ func (f *Feed) session(ctx context.Context) error {
 		switch msg := msg.(type) {
 		case *pgproto3.ErrorResponse:
 			err := pgconn.ErrorResponseToPgError(msg)
-			if !streaming && err.Code == codeSyntaxError {
+			if !streaming && (err.Code == codeSyntaxError || err.Code == codeFeature) {
 				return fmt.Errorf("ask for slot state: %w", ErrNoRelay)
 			}
 			return fmt.Errorf("receive slot state: %w", err)
@@ -146,8 +146,12 @@ func (f *Feed) session(ctx context.Context) error {
 	}
 }
 
-// codeSyntaxError is what a server that is not a relay says to SLOT_STATE.
-const codeSyntaxError = "42601"
+// What a server that is not a relay says to SLOT_STATE: on a connection for
+// physical replication only, that it is no SQL.
+const (
+	codeSyntaxError = "42601"
+	codeFeature     = "0A000"
+)
 
 // take hands whole slot messages to the helper. What cannot be read only delays:
 // the next message is the whole state again.
