@@ -22,7 +22,7 @@ func newApp(std streams) *cli.App {
 		HideVersion: true, // --version is an ordinary flag here
 		Commands: []*cli.Command{
 			relayCommand(), helperCommand(), soloCommand(), statusCommand(), checkCommand(), debugCommand(),
-			versionCommand(),
+			versionCommand(), completionCommand(),
 		},
 		HideHelpCommand: true,
 		Reader:          std.in,

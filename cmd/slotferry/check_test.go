@@ -15,7 +15,7 @@ import (
 	"github.com/slotferry/slotferry/internal/statusdoc"
 )
 
-// failed returns the settings of findings at a level.
+// at returns the settings of findings at a level.
 func at(t *testing.T, level preflight.Level, output string) []string {
 	t.Helper()
 	var doc checkDocument
@@ -153,7 +153,7 @@ ok    upstream  wal_level  logical  logical
 FAIL  standby   wal_level  replica  logical    set it (needs a restart)
 -     helper    x          y
 
-1 ok, 1 failed, 0 to know about, 1 not checked
+1 ok, 1 failed, 0 warnings, 1 not checked
 2 of 3 slots ready, 1 blocked
 `
 	if got := "\n" + checkText(doc, false); got != want {

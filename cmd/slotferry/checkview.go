@@ -28,7 +28,7 @@ func checkText(doc *checkDocument, color bool) string {
 	}
 	var out strings.Builder
 	_ = t.Write(&out) // a strings.Builder takes everything
-	fmt.Fprintf(&out, "\n%d ok, %d failed, %d to know about, %d not checked\n",
+	fmt.Fprintf(&out, "\n%d ok, %d failed, %d warnings, %d not checked\n",
 		counts[preflight.OK], counts[preflight.Fail], counts[preflight.Warn], counts[preflight.Skip])
 	if helper {
 		n := doc.Slots

@@ -68,6 +68,9 @@ func execute(t *testing.T, env []string, stdin string, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
+// waitLong bounds every wait.
+const waitLong = time.Minute
+
 // daemon is a command that keeps running.
 type daemon struct {
 	cmd  *exec.Cmd
@@ -125,7 +128,7 @@ func (d *daemon) document(t *testing.T, what string, check func(*statusdoc.Docum
 		t.Fatal(err)
 	}
 	var last *statusdoc.Document
-	poll.Require(t, time.Minute, what, func(ctx context.Context) (bool, string) {
+	poll.Require(t, waitLong, what, func(ctx context.Context) (bool, string) {
 		select {
 		case <-d.done:
 			t.Fatalf("slotferry ended, %v:\n%s", d.err, d.log())

@@ -132,6 +132,11 @@ func (v *statusView) slots(slots []decoder.SlotStatusJSON, now time.Time) {
 		t.Rows = append(t.Rows, row)
 	}
 	v.table(t)
+	for i := range slots {
+		if s := &slots[i]; s.Detail != "" && s.State != decoder.StateReady {
+			v.line("%s: %s", table.Printable(s.Name), table.Printable(s.Detail))
+		}
+	}
 }
 
 func stateColor(s decoder.State) table.Color {

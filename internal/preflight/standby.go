@@ -62,7 +62,7 @@ func (l *list) checkFeedback(s *Server) {
 	})
 	interval := s.Settings["wal_receiver_status_interval"]
 	l.must(interval != "0", Finding{
-		Setting: "wal_receiver_status_interval", Value: interval, Want: "above 0",
+		Setting: "wal_receiver_status_interval", Value: interval + " s", Want: "above 0",
 		Change: "ALTER SYSTEM SET wal_receiver_status_interval = '10s', then SELECT pg_reload_conf()",
 	})
 	name := s.Settings["primary_slot_name"]
