@@ -43,8 +43,8 @@ func (m Mode) String() string {
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // SlotMessageSink takes the slot messages that were stripped. Deliver is
-// called from the goroutine that forwards WAL: it must not block. The message
-// belongs to the sink.
+// called from the goroutine that forwards WAL, one for each session: it must not
+// block. The message belongs to the sink.
 type SlotMessageSink interface {
 	Deliver(*protocol.SlotMessage)
 }

@@ -90,6 +90,9 @@ type Verdict struct {
 	// NoRelay is set when the upstream did not know the marker.
 	NoRelay bool
 
+	// Ready is set when the login is over.
+	Ready bool
+
 	// Key is the session's cancel key, when it came.
 	Key *protocol.BackendKeyData
 

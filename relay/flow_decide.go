@@ -90,6 +90,7 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 		}
 		return forward
 	}
+	v.Ready = v.Ready || !f.conv.ready && h.Type == protocol.FrameReadyForQuery
 	if f.conv.fromUpstream(h.Type) {
 		f.position = f.conv.command.StartLSN
 		f.pending = f.position

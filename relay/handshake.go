@@ -28,7 +28,7 @@ func (s *session) handshake(ctx context.Context, in *inbox) (opened bool, err er
 	var failed error // why the upstream could not be reached
 	for {
 		_ = s.downstream.conn.SetReadDeadline(deadline)
-		packet, err := s.readStartup(in)
+		packet, err := s.readStartup(ctx, in)
 		s.downstream.quiet()
 		switch {
 		case errors.Is(err, io.EOF) && in.n == 0:
@@ -71,7 +71,7 @@ var errStuffed = &ending{
 
 // readStartup returns the packet at the front of the inbox, reading until it
 // is whole. nil is the begin of a TLS handshake.
-func (s *session) readStartup(in *inbox) ([]byte, error) {
+func (s *session) readStartup(ctx context.Context, in *inbox) ([]byte, error) {
 	for {
 		b := in.bytes()
 		if len(b) > 0 && b[0] == tlsHandshake {
@@ -85,6 +85,9 @@ func (s *session) readStartup(in *inbox) ([]byte, error) {
 			if len(b) >= int(length) {
 				return b[:length], nil
 			}
+		}
+		if ctx.Err() != nil { // a nudge that came before the deadline was set
+			return nil, ctx.Err()
 		}
 		if err := s.downstream.read(in, true); err != nil {
 			if errors.Is(err, io.EOF) && in.n > 0 {
@@ -120,6 +123,9 @@ func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, 
 	}
 	var answer [1]byte
 	_ = s.upstream.conn.SetReadDeadline(time.Now().Add(s.relay.cfg.ConnectTimeout))
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
 	_, err = io.ReadFull(s.upstream.conn, answer[:])
 	s.upstream.quiet()
 	if err != nil {

@@ -141,7 +141,6 @@ func TestDribbledFrames(t *testing.T) {
 	strip := newScripted(t, Config{Mode: ModeStrip, Sink: sink, Upstream: conninfoOf(s.relay)})
 	strip.lis = s.lis
 	downstream, upstream := strip.stream("user", "a", "replication", "true")
-	var sent []byte
 	stop := make(chan struct{})
 	published := make(chan struct{})
 	go func() {
@@ -167,7 +166,6 @@ func TestDribbledFrames(t *testing.T) {
 		if i%5 == 0 {
 			f = protocol.AppendCopyData(nil, (&protocol.PrimaryKeepalive{WALEnd: lsn}).Append(nil))
 		}
-		sent = append(sent, f...)
 		switch i % 3 {
 		case 0:
 			for j := range f {

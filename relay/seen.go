@@ -46,10 +46,10 @@ func (r *Relay) sawNoRelay(addr upstreamAddr) {
 	}
 }
 
-// sawRelay notes that slot messages come.
+// sawRelay notes that the marker was not refused.
 func (r *Relay) sawRelay() {
 	if r.change(&r.seen.noRelay, false) {
-		r.cfg.Logger.Info().Msg("the upstream is a relay now: slot messages arrive")
+		r.cfg.Logger.Info().Msg("the upstream knows slot messages now")
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *session) run(ctx context.Context) error {
 	in := inbox{}
 	defer in.release()
 
-	stop := context.AfterFunc(ctx, s.downstream.close)
+	stop := context.AfterFunc(ctx, s.interrupt)
 	opened, err := s.handshake(ctx, &in)
 	stop()
 	if s.upstream != nil {
@@ -77,19 +77,43 @@ func (s *session) run(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		endShutdown().say(s.downstream)
+		s.refuse(endShutdown())
 		return nil
 	case err != nil:
 		var e *ending
 		if errors.As(err, &e) {
-			e.say(s.downstream)
-			s.downstream.closeWrite()
+			s.refuse(e)
 		}
 		return err
 	case !opened:
 		return nil
 	}
 	return s.pumps(ctx, &in)
+}
+
+// refuse tells a downstream that has not got a session why not, and gives it a
+// moment to read that: closing a socket with unread bytes in it resets the
+// connection, which can overtake the words.
+func (s *session) refuse(e *ending) {
+	e.say(s.downstream)
+	s.downstream.closeWrite()
+	_ = s.downstream.conn.SetReadDeadline(time.Now().Add(min(s.relay.cfg.DrainTimeout, time.Second)))
+	var rest [512]byte
+	for {
+		if _, err := s.downstream.conn.Read(rest[:]); err != nil {
+			return
+		}
+	}
+}
+
+// interrupt makes the reads of the handshake look at their context.
+func (s *session) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.downstream.nudge()
+	if s.upstream != nil {
+		s.upstream.nudge()
+	}
 }
 
 // pumps runs both directions until both have ended.

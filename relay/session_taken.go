@@ -10,8 +10,9 @@ import (
 // took deals with what a scan found besides bytes to forward. It is called by
 // the pump of that direction, without s.mu.
 func (s *session) took(dir Direction, v *Verdict) {
-	if v.Began && dir == Downstream {
+	if v.Began {
 		s.assembler.Reset()
+		s.logBegin()
 	}
 	if v.Key != nil {
 		s.mu.Lock()
@@ -23,6 +24,9 @@ func (s *session) took(dir Direction, v *Verdict) {
 		s.facts.noRelay, s.facts.optedIn = true, false
 		s.mu.Unlock()
 		s.relay.sawNoRelay(s.facts.upstream)
+	}
+	if v.Ready && s.relay.cfg.Mode == ModeStrip && s.status().OptedIn {
+		s.relay.sawRelay()
 	}
 	for _, t := range v.Taken {
 		if dir == Downstream {
@@ -43,7 +47,6 @@ func (s *session) tookSlotFrame(body []byte) {
 	}
 	s.countTaken(err)
 	if !s.relaySeen.Swap(true) {
-		s.relay.sawRelay()
 		s.downstream.nudge() // reports may flow from now on
 	}
 	if m == nil {

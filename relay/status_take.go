@@ -59,6 +59,14 @@ func (s *session) status() SessionStatus {
 	return st
 }
 
+// logBegin writes the line a physical stream gets when it begins.
+func (s *session) logBegin() {
+	st := s.status()
+	s.log.Info().Str("application_name", st.ApplicationName).Str("upstream", st.Upstream).
+		Stringer("start", st.StartLSN).Uint32("timeline", st.TimelineID).Bool("slot_messages", st.OptedIn).
+		Msg("streaming WAL")
+}
+
 // logEnd writes the one line a session gets when it is over.
 func (s *session) logEnd(err error) {
 	st := s.status()
