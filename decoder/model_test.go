@@ -198,7 +198,7 @@ func (m *model) excuse(name string) {
 
 func TestModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		checks := "3000"
+		checks := "2000"
 		if testing.Short() {
 			checks = "200"
 		}
