@@ -31,6 +31,9 @@ type LedgerRow struct {
 	PostmasterStart int64        `json:"postmaster_start"` // of the upstream that said UpstreamLSN
 	TimelineID      uint32       `json:"timeline_id"`      // of the upstream that said UpstreamLSN
 
+	Distrusted bool `json:"distrusted,omitempty"` // protection was broken (I-3)
+	Consumed   bool `json:"consumed,omitempty"`   // found past what the subscriber has confirmed (I-4)
+
 	Since time.Time `json:"since"` // when the row was written first
 }
 
@@ -49,7 +52,7 @@ const (
 func (r *LedgerRow) track() Track {
 	return Track{
 		Confirmed: r.UpstreamLSN, High: r.HighLSN, HighTimelineID: r.HighTimelineID,
-		PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID,
+		PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID, Distrusted: r.Distrusted, Consumed: r.Consumed,
 	}
 }
 
@@ -57,6 +60,7 @@ func (r *LedgerRow) track() Track {
 func (r *LedgerRow) remember(t Track) {
 	r.UpstreamLSN, r.HighLSN, r.HighTimelineID = t.Confirmed, t.High, t.HighTimelineID
 	r.PostmasterStart, r.TimelineID = t.PostmasterStart, t.TimelineID
+	r.Distrusted, r.Consumed = t.Distrusted, t.Consumed
 }
 
 // describes reports whether a slot of the standby can be the one of this row. A

@@ -18,7 +18,7 @@ func testRow(name string) LedgerRow {
 	return LedgerRow{
 		Name: name, Database: "app", Plugin: "pgoutput", ID: "0123456789abcdef", Intent: IntentCopy, Released: true,
 		BornLSN: 0x1000, UpstreamLSN: 0x5000, HighLSN: 0x6000, HighTimelineID: 1, PostmasterStart: 7, TimelineID: 2,
-		Since: viewNow,
+		Distrusted: true, Consumed: true, Since: viewNow,
 	}
 }
 
