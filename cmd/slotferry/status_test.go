@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/poll"
+	"github.com/slotferry/slotferry/internal/statusdoc"
+	"github.com/slotferry/slotferry/protocol"
+	"github.com/slotferry/slotferry/relay"
+)
+
+// helperDocument is of a helper with three slots, of which one is ready.
+func helperDocument() statusdoc.Document {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	d := statusdoc.Document{
+		Version: "v1", Command: "helper", Host: "db2", Time: now, Started: now.Add(-90 * time.Minute),
+		Helper: &decoder.Status{
+			Time: now, Role: decoder.RoleStandby,
+			Standby:  decoder.StandbyStatus{SystemIdentifier: 7523094288207667809, TimelineID: 3, ReplayLSN: 0x16B374D848},
+			Upstream: decoder.UpstreamStatus{Fresh: true, MessageAge: 0.25},
+			Anchor:   decoder.AnchorStatus{Phase: "live", Position: 0x16B374D800},
+			Slots: []decoder.SlotStatusJSON{
+				{Name: "orders_sub", Database: "shop", Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x16B374D810, Local: 0x16B374D000,
+					Lag: 0x810, Since: now.Add(-26 * time.Hour)},
+				{Name: "late_sub", Database: "データ", Plugin: "pgoutput", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
+					Detail: "16 MB to go", Hint: decoder.ReasonSubscriberBehind.Hint(), Upstream: 0x16A0000000, Since: now.Add(-12 * time.Second)},
+				{Name: "audit", Database: "bad\nname", Plugin: "wal2json", State: decoder.StateBlocked, Reason: decoder.ReasonPluginMissing,
+					Hint: decoder.ReasonPluginMissing.Hint(), Upstream: 0x16B374D810, Since: now},
+			},
+		},
+	}
+	d.Judge()
+	return d
+}
+
+func serveDocument(t *testing.T, d statusdoc.Document) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := json.NewEncoder(w).Encode(&d); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestStatusTable(t *testing.T) {
+	url := serveDocument(t, helperDocument())
+	got := execute(t, nil, "", "status", "--url", url)
+	const want = `helper on db2: NOT READY
+URL/status, running for 1h30m, version v1
+system identifier 7523094288207667809, timeline 3, role standby, replayed 16/B374D848, slot message 250ms old
+anchor live at 16/B374D800
+
+SLOT        DATABASE     PLUGIN    UPSTREAM     STANDBY         LAG  STATE    REASON             SINCE
+orders_sub  shop         pgoutput  16/B374D810  16/B374D000  2064 B  ready                        1d2h
+late_sub    データ       pgoutput  16/A0000000  -                 -  pending  subscriber_behind    12s
+audit       bad\x0aname  wal2json  16/B374D810  -                 -  blocked  plugin_missing        0s
+late_sub: 16 MB to go
+
+1 of 3 slots ready, 1 pending, 1 blocked
+hint: subscriber_behind: Clears when the subscriber has confirmed that much more WAL.
+hint: plugin_missing: Install the slot's output plugin on the standby.
+`
+	if text := strings.ReplaceAll(got.stdout, url, "URL"); got.status != exitFailed || got.stderr != "" || text != want {
+		t.Errorf("status %d, stderr %q, stdout:\n%s", got.status, got.stderr, text)
+	}
+}
+
+func TestStatusExitStatus(t *testing.T) {
+	readyDocument := helperDocument()
+	readyDocument.Helper.Slots = readyDocument.Helper.Slots[:1]
+	readyDocument.Judge()
+	ready, notReady, away := serveDocument(t, readyDocument), serveDocument(t, helperDocument()), freeAddr(t)
+	wrong := httptest.NewServer(http.NotFoundHandler())
+	defer wrong.Close()
+	for _, test := range []struct {
+		name string
+		urls []string
+		want int
+	}{
+		{"ready", []string{ready}, exitOK},
+		{"not ready", []string{notReady}, exitFailed},
+		{"away", []string{away}, exitUnreachable},
+		{"all away", []string{away, away}, exitUnreachable},
+		{"one of two away", []string{ready, away}, exitFailed},
+		{"one of two not ready", []string{ready, notReady}, exitFailed},
+		{"somebody else", []string{wrong.URL}, exitFailed},
+	} {
+		for _, json := range []bool{false, true} {
+			args := []string{"status"}
+			for _, url := range test.urls {
+				args = append(args, "--url", url)
+			}
+			if json {
+				args = append(args, "--json")
+			}
+			if got := execute(t, nil, "", args...); got.status != test.want {
+				t.Errorf("%s: status %d, want %d\n%s%s", test.name, got.status, test.want, got.stdout, got.stderr)
+			}
+		}
+		// A variable of the environment holds several, by commas.
+		if got := execute(t, []string{"SLOTFERRY_URL=" + strings.Join(test.urls, ",")}, "", "status"); got.status != test.want {
+			t.Errorf("%s, by environment: status %d, want %d", test.name, got.status, test.want)
+		}
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	url, away := serveDocument(t, helperDocument()), freeAddr(t)
+	got := execute(t, nil, "", "status", "--json", "--url", url, "--url", away)
+	var list []answer
+	if err := json.Unmarshal([]byte(got.stdout), &list); err != nil {
+		t.Fatalf("%v in:\n%s", err, got.stdout)
+	}
+	if len(list) != 2 || list[0].Status == nil || len(list[0].Status.Helper.Slots) != 3 || list[0].Error != "" ||
+		list[1].Status != nil || list[1].Error == "" {
+		t.Errorf("got %+v", list)
+	}
+	if !strings.Contains(got.stderr, "slotferry: read status from http://"+away) || !strings.Contains(got.stderr, "hint: ") {
+		t.Errorf("stderr is %q", got.stderr)
+	}
+}
+
+// TestStatusWatch ends with the verdict of the last round.
+func TestStatusWatch(t *testing.T) {
+	url := serveDocument(t, helperDocument())
+	d := &daemon{done: make(chan struct{})}
+	d.cmd = commandLine(context.Background(), t, nil, "status", "--watch", "--json", "--every", "100ms", "--url", url)
+	d.cmd.Stdout, d.cmd.Stderr = lockedWriter{&d.mu, &d.stdout}, lockedWriter{&d.mu, &d.stderr}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go d.wait()
+	poll.Require(t, waitLong, "three rounds", func(context.Context) (bool, string) {
+		out := d.output()
+		return strings.Count(out, "\n") >= 3, out
+	})
+	if status := d.end(t, syscall.SIGINT); status != exitFailed {
+		t.Errorf("exit status is %d: %s", status, d.log())
+	}
+	for line := range strings.Lines(d.output()) {
+		if !strings.HasPrefix(line, "[{") || !strings.HasSuffix(line, "}]\n") {
+			t.Errorf("not one line a round: %q", line)
+		}
+	}
+}
+
+// TestStatusOfARelay shows sessions, and what their helpers say.
+func TestStatusOfARelay(t *testing.T) {
+	d := helperDocument()
+	d.Command, d.Helper = "relay", nil
+	d.Relay = &relay.Status{
+		Mode: relay.ModeSplice, Listen: []string{"0.0.0.0:6432"}, Upstream: []string{"db1:5432"}, Accepted: 4, Failed: 1,
+		SlotSource: &relay.SlotSourceStatus{Connected: true, Upstream: "db1:5432", TimelineID: 3, Slots: 2, LastMessage: d.Time.Add(-time.Second),
+			SnapshotError: "permission denied", SnapshotHint: "GRANT EXECUTE it."},
+		Sessions: []relay.SessionStatus{{ID: 4, Kind: relay.KindPhysical, State: "streaming", ApplicationName: "db2", OptedIn: true, Started: d.Started,
+			Position: 0x5000, HelperReport: &protocol.HelperReport{Slots: []protocol.SlotReport{{State: "ready"}, {State: "pending"}}}}},
+	}
+	d.Judge()
+	got := execute(t, nil, "", "status", "--url", serveDocument(t, d))
+	for _, want := range []string{
+		"relay on db2: ready", "slot source: primary db1:5432", "splice relay on 0.0.0.0:6432, upstream db1:5432, 4 connections accepted, 1 failed",
+		"1 of 2 slots ready, 1 pending", "no standby snapshots, permission denied", "hint: GRANT EXECUTE it.",
+	} {
+		if got.status != exitOK || !strings.Contains(got.stdout, want) {
+			t.Errorf("status %d, no %q in:\n%s%s", got.status, want, got.stdout, got.stderr)
+		}
+	}
+}
+
+// TestStatusAfterPromotion shows what became of the slots.
+func TestStatusAfterPromotion(t *testing.T) {
+	d := helperDocument()
+	d.Helper.Role, d.Helper.Slots = decoder.RolePrimary, nil
+	d.Helper.Promotion = &decoder.PromotionReport{Time: d.Time, TimelineID: 4, SwitchLSN: 0x5000, Slots: []decoder.PromotionSlot{
+		{Name: "a", Usable: true, Local: 0x4000, DuplicateBytes: 4096, Ahead: &decoder.SubscriberAhead{From: 0x5000, To: 0x6000}},
+		{Name: "b", Reason: decoder.ReasonConsumedOnStandby, Error: "in use"},
+	}}
+	d.Judge()
+	got := execute(t, nil, "", "status", "--url", serveDocument(t, d))
+	for _, want := range []string{"promoted to timeline 4 at 0/5000", "subscriber is ahead, from 0/5000 to 0/6000", "consumed_on_standby in use", "not ready: helper: not_in_recovery"} {
+		if got.status != exitFailed || !strings.Contains(got.stdout, want) {
+			t.Errorf("status %d, no %q in:\n%s%s", got.status, want, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestReadinessOf(t *testing.T) {
+	d := helperDocument()
+	got, err := readinessOf(&d)
+	if err != nil || len(got) != 3 || got["orders_sub"] != protocol.ReadinessReady || got["late_sub"] != protocol.ReadinessNotReady {
+		t.Errorf("readiness is %v, %v", got, err)
+	}
+	d.Helper.Role = decoder.RolePrimary
+	if got, err := readinessOf(&d); err != nil || got["orders_sub"] != protocol.ReadinessNotReady {
+		t.Errorf("readiness on a primary is %v, %v", got, err)
+	}
+	d.Helper.Role, d.Time = decoder.RoleStandby, d.Time.Add(time.Hour)
+	d.Judge()
+	if got, err := readinessOf(&d); err == nil {
+		t.Errorf("readiness of a stuck helper is %v", got)
+	}
+	d.Helper = nil
+	if got, err := readinessOf(&d); err == nil {
+		t.Errorf("readiness without a helper is %v", got)
+	}
+	served := upstreamHelper{url: serveDocument(t, helperDocument())}
+	if got, err := served.readiness(t.Context()); err != nil || got["orders_sub"] != protocol.ReadinessReady {
+		t.Errorf("readiness over HTTP is %v, %v", got, err)
+	}
+}
