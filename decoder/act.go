@@ -126,6 +126,7 @@ func (h *Helper) runStep(ctx context.Context, s Step, anchor string) {
 
 // settle takes in the outcome of a step or of the anchor.
 func (h *Helper) settle(r result) {
+	h.countStep(r)
 	if r.anchor != AnchorNothing {
 		h.settleAnchor(r)
 		return

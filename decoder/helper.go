@@ -72,6 +72,7 @@ type Helper struct {
 	lastAsk     time.Time
 	said        map[string]string // what was logged last of each subject: one line a change
 	promotion   *PromotionReport
+	counts      map[stepOutcome]uint64
 
 	results chan result
 	workers sync.WaitGroup

@@ -29,6 +29,7 @@ type Status struct {
 	Upstream  UpstreamStatus   `json:"upstream"`
 	Anchor    AnchorStatus     `json:"anchor"`
 	Slots     []SlotStatusJSON `json:"slots"`
+	Steps     []StepCount      `json:"steps"`     // taken since the helper's start
 	Promotion *PromotionReport `json:"promotion"` // of the last promotion this helper saw, null before
 }
 
@@ -111,7 +112,7 @@ func (h *Helper) publish(v *View, d *Decision) {
 			Phase: h.anchor.Phase.String(), Position: v.Anchor.Position, Proven: h.anchor.Proven,
 			Reason: d.Anchor.Why, Detail: d.Anchor.Detail,
 		},
-		Promotion: h.promotion,
+		Steps: h.stepCounts(), Promotion: h.promotion,
 	}
 	if !v.Standby.InRecovery {
 		st.Role = RolePrimary
