@@ -44,6 +44,10 @@ var (
 	descSlotMissing  = desc("helper_slot_missing_bytes", "WAL that must still be replayed here or confirmed by the subscriber before the slot is ready. Not shrinking: look at the subscriber.", slotLabels...)
 	descSlotRetained = desc("helper_slot_retained_bytes", "WAL the slot keeps on the standby. Growing: its subscriber is behind.", slotLabels...)
 
+	descSteps = desc("helper_steps_total",
+		"Steps taken on the standby, by what came of them. failed growing: the log and the slot's detail in /status say why; gated is harmless.",
+		"step", "outcome")
+
 	descAnchorUp       = desc("helper_anchor_up", "1 while the anchor, the source of new slots, is there. 0: slots that exist are safe, new ones wait; see anchor in /status.")
 	descAnchorRetained = desc("helper_anchor_retained_bytes", "WAL the anchor keeps on the standby, at most --anchor-budget and what slots need anyway.")
 )
@@ -103,6 +107,9 @@ func (e emitter) helper(h *decoder.Status) {
 		e.gauge(descSlotLag, float64(s.Lag), s.Name, s.Database)
 		e.gauge(descSlotMissing, float64(s.Missing), s.Name, s.Database)
 		e.gauge(descSlotRetained, float64(s.Retained), s.Name, s.Database)
+	}
+	for _, s := range h.Steps {
+		e.counter(descSteps, float64(s.Count), s.Step, s.Outcome)
 	}
 	for state, n := range count {
 		e.gauge(descSlots, float64(n), string(state))

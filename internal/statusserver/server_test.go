@@ -40,6 +40,7 @@ func everything() statusdoc.Document {
 				{Name: "late", Database: "shop", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
 					Detail: "<img src=x onerror=alert(1)>", Hint: "wait & see", Missing: 12345, Since: now},
 			},
+			Steps: []decoder.StepCount{{Step: "copy", Outcome: "done", Count: 2}},
 			Promotion: &decoder.PromotionReport{Time: now, TimelineID: 3, Slots: []decoder.PromotionSlot{
 				{Name: "orders", Usable: true, Ahead: &decoder.SubscriberAhead{From: 1, To: 2}, Error: "<i>"},
 			}},
@@ -151,7 +152,9 @@ func TestPageOfEveryKindOfProcess(t *testing.T) {
 		func(d *statusdoc.Document) { d.Relay = nil },
 		func(d *statusdoc.Document) { d.Relay, d.SlotSource = nil, nil },
 		func(d *statusdoc.Document) { d.Helper, d.Relay, d.SlotSource = nil, nil, nil },
-		func(d *statusdoc.Document) { d.Helper = &decoder.Status{Upstream: decoder.UpstreamStatus{MessageAge: -1}} },
+		func(d *statusdoc.Document) {
+			d.Helper = &decoder.Status{Upstream: decoder.UpstreamStatus{MessageAge: -1}}
+		},
 		func(d *statusdoc.Document) { d.SlotSource = &relay.SlotSourceStatus{Error: "refused"} },
 	} {
 		resp, body := fetch(t, serve(t, func() statusdoc.Document {
@@ -183,6 +186,7 @@ func TestMetrics(t *testing.T) {
 		`slotferry_helper_slot_reason{database="shop",reason="subscriber_behind",slot="late",state="pending"} 1`,
 		`slotferry_helper_slot_missing_bytes{database="shop",slot="late"} 12345`,
 		`slotferry_helper_slot_lag_bytes{database="<b>\"shop\"</b>",slot="orders"} 4096`,
+		`slotferry_helper_steps_total{outcome="done",step="copy"} 2`,
 		"slotferry_helper_anchor_up 1",
 		"slotferry_helper_anchor_retained_bytes 1.048576e+08",
 	} {
