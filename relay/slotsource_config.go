@@ -70,6 +70,15 @@ type SlotSourceStatus struct {
 // synchronous standby.
 const sourceName = "slotferry relay"
 
+// sessionSettings go into the startup packet, where they win over what the
+// server, the database or the role sets, from the first statement on. They are
+// known to every version.
+var sessionSettings = map[string]string{
+	"statement_timeout": "10s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "0",
+	"default_transaction_read_only": "on", "default_transaction_isolation": "read committed",
+	"search_path": "pg_catalog", "DateStyle": "ISO",
+}
+
 // withDefaults returns the configuration with its zero values filled in, the
 // parsed conninfo, and all that is wrong.
 func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, error) {
@@ -83,6 +92,9 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 		}
 		delete(conn.RuntimeParams, "replication")
 		conn.RuntimeParams["application_name"] = sourceName
+		for name, value := range sessionSettings {
+			conn.RuntimeParams[name] = value
+		}
 		if conn.ConnectTimeout == 0 {
 			conn.ConnectTimeout = defaultConnectTimeout
 		}

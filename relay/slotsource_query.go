@@ -9,15 +9,11 @@ import (
 // runs, not that of the first: positions first, slots later, so that a slot
 // born after a message is never behind that message's CaptureLSN.
 
-// settingsQuery makes the session independent of the server's defaults, with
-// those settings that the server knows, in a read-only session.
+// settingsQuery sets what only some versions know.
 const settingsQuery = `SELECT count(pg_catalog.set_config(s.name, v.value, false))
 FROM pg_catalog.pg_settings s JOIN (VALUES
  ('statement_timeout', '%[1]d'), ('lock_timeout', '%[1]d'), ('transaction_timeout', '0'),
- ('idle_session_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
- ('default_transaction_read_only', 'on'), ('default_transaction_isolation', 'read committed'),
- ('search_path', 'pg_catalog'), ('synchronous_commit', 'local'), ('jit', 'off'),
- ('DateStyle', 'ISO')
+ ('idle_session_timeout', '0'), ('jit', 'off')
 ) v(name, value) ON s.name = v.name`
 
 // columnsQuery lists what pg_replication_slots has here. The catalog is asked,
