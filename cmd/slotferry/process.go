@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -63,6 +64,7 @@ func newProcess(s *settings) (*process, error) {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		statusserver.NewCollector(p.document),
 	)
+	p.warn(s, address)
 	if address != "" {
 		p.http, err = statusserver.Listen(statusserver.Config{Listen: address, Document: p.document, Metrics: p.metrics})
 		if err != nil {
@@ -71,6 +73,19 @@ func newProcess(s *settings) (*process, error) {
 		p.add("status server", p.http.Run)
 	}
 	return p, nil
+}
+
+// warn says what works, and should not be left so.
+func (p *process) warn(s *settings, http string) {
+	if s.secretInArgs {
+		p.log.Warn().Str("hint", "Use a password file (~/.pgpass, or passfile in the conninfo).").
+			Msg("a password was given on the command line, where it could be seen for a moment")
+	}
+	host, _, err := net.SplitHostPort(http)
+	if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		p.log.Warn().Str("http", http).Str("hint", "It shows names and positions of slots to who can reach it. Prefer a loopback address.").
+			Msg("the status server has no password and does not listen on loopback")
+	}
 }
 
 func (p *process) add(name string, run func(context.Context) error) {

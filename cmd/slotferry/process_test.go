@@ -86,6 +86,28 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
+// TestWrongPassword uses a server that asks for one: both sides say so, with what
+// to do, and nobody shows which one was tried.
+func TestWrongPassword(t *testing.T) {
+	const secret = "hunter2hunter2"
+	primary := clustertest.Primary(t, slices.Max(clustertest.Majors(t)), cluster.Config{HBA: []string{"host all all 127.0.0.1/32 scram-sha-256"}})
+	clustertest.Exec(t, primary, "postgres", "CREATE ROLE ferry LOGIN REPLICATION PASSWORD 'the right one'")
+	conninfo := conninfoOf(t, primary.Addr()) + " user=ferry password=" + secret
+	solo := start(t, nil, "solo", "--listen", "127.0.0.1:0", "--upstream", conninfo, "--standby", conninfo, "--state-dir", t.TempDir())
+	d := solo.document(t, "both to be refused", func(d *statusdoc.Document) bool {
+		return strings.Contains(d.SlotSource.Error, "28P01") && strings.Contains(d.Helper.Detail, "28P01")
+	})
+	if d.SlotSource.Hint == "" || d.Helper.Hint == "" {
+		t.Errorf("no hint: %+v, %+v", d.SlotSource, d.Helper)
+	}
+	_, page := get(t, solo, "/")
+	_, status := get(t, solo, "/status")
+	if all := solo.output() + page + status; strings.Contains(all, secret) || !strings.Contains(all, "was given on the command line") {
+		t.Errorf("output is:\n%s", all)
+	}
+	stopsCleanly(t, solo)
+}
+
 // TestUnreachableUpstream shows that a relay whose upstream is away is a state
 // and not an error.
 func TestUnreachableUpstream(t *testing.T) {

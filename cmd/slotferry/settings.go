@@ -23,6 +23,8 @@ type settings struct {
 	given     given
 	conninfos []string // for the redactor
 	problems  []error
+
+	secretInArgs bool // a conninfo on the command line holds one
 }
 
 func newSettings(c *cli.Context) *settings { return &settings{c: c, given: givenFrom(c.Context)} }
@@ -56,6 +58,7 @@ func (s *settings) conninfo(name string, required bool) string {
 			fmt.Sprintf("Set it, or %s: 'host=... port=... user=...' or a postgres:// URI.", envName(name))))
 	case value != "":
 		s.conninfos = append(s.conninfos, value)
+		s.secretInArgs = s.secretInArgs || s.given[name] && len(conninfo.Secrets(value)) > 0
 		if err := conninfo.Check(value); err != nil {
 			s.problem(name, "", err)
 		}
