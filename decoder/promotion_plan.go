@@ -125,7 +125,9 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	}
 	p.Target = min(t.Confirmed, end) // I-5: never past what was replayed of U's own timeline
 	if p.Target > l.ConfirmedFlushLSN {
-		p.Action = PromotionAdvance
+		if t.Heard { // the ledger's U may be of an earlier incarnation of the slot
+			p.Action = PromotionAdvance
+		}
 		p.DuplicateBytes = uint64(p.Target - l.ConfirmedFlushLSN)
 	}
 	return p

@@ -137,7 +137,7 @@ func (b *viewText) line(word, first, second string, a args) {
 		v.Tracks[first] = Track{
 			Confirmed: a.lsn(t, "confirmed", 0), High: a.lsn(t, "high", a.lsn(t, "confirmed", 0)),
 			HighTimelineID: uint32(a.num(t, "high_tli", a.num(t, "tli", 1))), PostmasterStart: a.num(t, "postmaster", 1),
-			TimelineID: uint32(a.num(t, "tli", 1)), ProvenBy: a.text("proven", ""), Distrusted: a.flag("distrusted"),
+			TimelineID: uint32(a.num(t, "tli", 1)), ProvenBy: a.text("proven", ""), Heard: !a.flag("from_ledger"), Distrusted: a.flag("distrusted"),
 			Consumed: a.flag("consumed"), LastAdvance: a.ago(t, "last"), LastError: Reason(a.text("error", "")),
 			LastDetail: a.text("detail", ""), RetryAt: a.ago(t, "retry"), Cost: viewNow.Sub(a.ago(t, "cost")),
 		}
