@@ -31,6 +31,7 @@ type Config struct {
 	Binary   string // of slotferry, from Build
 	Mode     Mode
 	Dir      string            // for logs and state directories; must exist
+	Servers  string            // for the servers' directories; empty: temporary ones, which Close removes
 	Settings map[string]string // of both servers, added to the harness's
 	Flags    []string          // of every helper, added to the rig's
 
@@ -74,7 +75,9 @@ func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 		p.free = append(p.free, release)
 		p.ports[name] = port
 	}
-	p.A.Server, err = cluster.Start(ctx, cluster.Config{Bin: cfg.Bin, Name: "a", Port: p.ports["a"], Settings: cfg.Settings})
+	p.A.Server, err = cluster.Start(ctx, cluster.Config{
+		Bin: cfg.Bin, Name: "a", Dir: cfg.serverDir("a"), Port: p.ports["a"], Settings: cfg.Settings,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +90,17 @@ func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 		return nil, err
 	}
 	p.B.Server, err = p.A.Server.Standby(ctx, cluster.StandbyConfig{
-		Name: "b", SlotName: "b", Port: p.ports["b"], PrimaryConninfo: p.conninfo(p.B),
+		Name: "b", SlotName: "b", Dir: cfg.serverDir("b"), Port: p.ports["b"], PrimaryConninfo: p.conninfo(p.B),
 	})
 	return p, err
+}
+
+// serverDir is the directory of a server, empty for a temporary one.
+func (cfg *Config) serverDir(name string) string {
+	if cfg.Servers == "" {
+		return ""
+	}
+	return filepath.Join(cfg.Servers, name)
 }
 
 // prepare writes down the processes of a node whose upstream, when it is a
