@@ -63,6 +63,18 @@ func (r *LedgerRow) remember(t Track) {
 	r.Distrusted, r.Consumed = t.Distrusted, t.Consumed
 }
 
+// rememberTrouble writes down at once that a slot must not be handed over at a
+// promotion: the step that would mend it may have to wait.
+func rememberTrouble(rows map[string]LedgerRow, tracks map[string]Track) {
+	for name, row := range rows {
+		t, seen := tracks[name]
+		if seen && !row.Released && (t.Distrusted != row.Distrusted || t.Consumed != row.Consumed) {
+			row.remember(t)
+			rows[name] = row
+		}
+	}
+}
+
 // describes reports whether a slot of the standby can be the one of this row. A
 // slot never goes back, so one behind where the row's was born is another (I-9).
 func (r *LedgerRow) describes(l *LocalSlot) bool {

@@ -39,6 +39,9 @@ func (h *Helper) look(ctx context.Context) {
 	d := Decide(&view)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
+	if h.standby.InRecovery {
+		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberTrouble(rows, h.tracks) }))
+	}
 	h.watchReplay()
 	h.act(ctx, &d)
 	h.saveCheckpoint()

@@ -117,6 +117,12 @@ func (m *model) checkPromotion(fail func(string, ...any)) {
 		}
 	}
 	history := append(slices.Clone(m.standby.history), HistoryEntry{m.standby.timeline, end})
+	for i, e := range history { // a switch that was not reached has not been made
+		if e.Switch > end {
+			history = append(history[:i:i], HistoryEntry{e.TimelineID, end})
+			break
+		}
+	}
 	restarted := map[string]Track{}
 	for name, row := range m.helper.rows {
 		restarted[name] = row.track()
