@@ -172,6 +172,10 @@ func (f *Flow) Scan(b []byte) *Verdict {
 			f.pass(b, v)
 			continue
 		}
+		if n := f.wholeWAL(b[v.Used:]); n > 0 {
+			v.keep(n)
+			v.Used += n
+		}
 		if f.mayOwn() {
 			v.Boundary, v.WALEnd = v.forwarded, f.position
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
+	"github.com/slotferry/slotferry/internal/faultproxy"
 	"github.com/slotferry/slotferry/protocol"
 	"github.com/slotferry/slotferry/relay"
 )
@@ -139,6 +140,14 @@ func TestTwoHops(t *testing.T) {
 		if lines := unclean.FindAllString(h.standby.Log(), -1); len(lines) > 0 {
 			t.Errorf("log of the standby: %q", lines)
 		}
+		// Past the helper straight to the relay: no message goes there (F04).
+		must(t, h.standby.SetConf(t.Context(), "primary_conninfo", via(h.splice, "application_name=bypass")))
+		must(t, h.primary.WaitForStreaming(t.Context(), "bypass"))
+		traffic(t, h.primary, 5)
+		must(t, h.primary.WaitForStandby(t.Context(), h.standby))
+		if found := walTraces(t, h.standby); len(found) > 0 {
+			t.Errorf("traces of slot messages in pg_wal without the helper: %q", found)
+		}
 		if log := h.primary.Log(); strings.Contains(log, "slotferry=") || strings.Contains(log, "_pq_") {
 			t.Error("the primary has seen the marker")
 		}
@@ -208,4 +217,36 @@ func TestShutdownTellsWalreceiver(t *testing.T) {
 	startRelay(t, cfg)
 	traffic(t, primary, 1)
 	must(t, primary.WaitForStandby(t.Context(), standby))
+}
+
+// The connection between relay and primary dies without a word: the
+// walreceiver's own timeout ends its side, and it gets through again as soon
+// as there is a way (F23).
+func TestUpstreamVanishes(t *testing.T) {
+	ctx := t.Context()
+	primary := clustertest.Primary(t, 17, cluster.Config{})
+	proxy, err := faultproxy.New(primary.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	source := startSource(t, primary, relay.SlotSourceConfig{})
+	r := startRelay(t, relay.Config{
+		Upstream: fmt.Sprintf("host=127.0.0.1 port=%d", proxy.Port()), Mode: relay.ModeSplice, Slots: source,
+		DrainTimeout: 300 * time.Millisecond,
+	})
+	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: r.addr,
+		Settings: map[string]string{"wal_receiver_timeout": "1s", "wal_sender_timeout": "1s"}})
+	must(t, primary.WaitForStreaming(ctx, "standby"))
+	mark := standby.LogSize()
+	proxy.Stall(faultproxy.Up)
+	proxy.Stall(faultproxy.Down)
+	must(t, standby.WaitLogSince(ctx, mark, "terminating walreceiver due to timeout"))
+	proxy.Resume(faultproxy.Up)
+	proxy.Resume(faultproxy.Down)
+	proxy.Cut()
+	traffic(t, primary, 2)
+	must(t, primary.WaitForStandby(ctx, standby))
+	require(t, "one session", func(context.Context) (bool, string) {
+		st := r.Status()
+		return len(st.Sessions) == 1, fmt.Sprintf("%+v", st)
+	})
 }

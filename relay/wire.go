@@ -63,6 +63,9 @@ func (in *inbox) release() {
 type wire struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil where there is no socket
+
+	reading rawReading // owned by the reader
+	writing rawWriting // owned by the writer
 }
 
 // errNoBytes says that a read that must not wait found nothing.
@@ -79,6 +82,7 @@ func newWire(conn net.Conn) *wire {
 	case *net.UnixConn:
 		w.raw = rawConn(c)
 	}
+	w.reading.call, w.writing.call = w.reading.try, w.writing.try
 	return w
 }
 

@@ -25,69 +25,94 @@ func rawConn(c syscall.Conn) syscall.RawConn {
 	return raw
 }
 
-func (w *wire) rawRead(in *inbox, wait bool) error {
-	var n int
-	var errno syscall.Errno
-	err := w.raw.Read(func(fd uintptr) bool {
-		for {
-			room := in.room()
-			r, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)))
-			switch e {
-			case 0:
-				n, errno = int(r), 0
-				return true
-			case syscall.EINTR:
-				continue
-			case syscall.EAGAIN:
-				errno = e
-				in.rest() // no buffer while nothing is there
-				return !wait
-			default:
-				errno = e
-				return true
-			}
+// rawReading is one read that may have to wait. Its fields stand in for a
+// closure, which would be allocated for every read.
+type rawReading struct {
+	call  func(fd uintptr) (done bool) // try
+	in    *inbox
+	wait  bool
+	n     int
+	errno syscall.Errno
+}
+
+// try reads once; false asks to be called again when there is something.
+func (r *rawReading) try(fd uintptr) (done bool) {
+	for {
+		room := r.in.room()
+		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)))
+		switch e {
+		case 0:
+			r.n, r.errno = int(n), 0
+			return true
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			r.errno = e
+			r.in.rest() // no buffer while nothing is there
+			return !r.wait
+		default:
+			r.errno = e
+			return true
 		}
-	})
-	if err == nil && n > 0 {
-		in.n += n
+	}
+}
+
+func (w *wire) rawRead(in *inbox, wait bool) error {
+	r := &w.reading
+	r.in, r.wait, r.n, r.errno = in, wait, 0, 0
+	err := w.raw.Read(r.call)
+	if err == nil && r.n > 0 {
+		in.n += r.n
 		return nil
 	}
 	in.rest()
 	switch {
 	case err != nil:
 		return err
-	case errno == syscall.EAGAIN:
+	case r.errno == syscall.EAGAIN:
 		return errNoBytes
-	case errno != 0:
-		return os.NewSyscallError("read", errno)
+	case r.errno != 0:
+		return os.NewSyscallError("read", r.errno)
 	default:
 		return io.EOF
 	}
 }
 
-func (w *wire) rawWrite(b []byte) error {
-	var errno syscall.Errno
-	err := w.raw.Write(func(fd uintptr) bool {
-		for len(b) > 0 {
-			r, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-			switch e {
-			case 0:
-				b = b[r:]
-			case syscall.EINTR:
-			case syscall.EAGAIN:
-				return false
-			default:
-				errno = e
-				return true
-			}
+// rawWriting is one write that may have to wait.
+type rawWriting struct {
+	call  func(fd uintptr) (done bool) // try
+	b     []byte
+	errno syscall.Errno
+}
+
+// try writes what it can; false asks to be called again when there is room.
+func (w *rawWriting) try(fd uintptr) (done bool) {
+	for len(w.b) > 0 {
+		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&w.b[0])), uintptr(len(w.b)))
+		switch e {
+		case 0:
+			w.b = w.b[n:]
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			w.errno = e
+			return true
 		}
-		return true
-	})
+	}
+	return true
+}
+
+func (w *wire) rawWrite(b []byte) error {
+	r := &w.writing
+	r.b, r.errno = b, 0
+	err := w.raw.Write(r.call)
+	r.b = nil
 	switch {
 	case err != nil:
 		return err
-	case errno != 0:
-		return os.NewSyscallError("write", errno)
+	case r.errno != 0:
+		return os.NewSyscallError("write", r.errno)
 	default:
 		return nil
 	}

@@ -1,0 +1,134 @@
+package relay
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Scanning allocates nothing, whatever the size of frames.
+func TestScanAllocatesNothing(t *testing.T) {
+	for _, size := range []int{1, 100, 8192, 60000} {
+		var c Conversation
+		c.Marker, c.ready, c.stream = true, true, streamPhysical
+		var b []byte
+		for len(b) < 100<<10 {
+			b = append(b, walFrame(0x3000000, size)...)
+		}
+		for _, strip := range []bool{false, true} {
+			f := newFlow(Downstream, strip, 0, &c)
+			f.first = true
+			f.Scan(b)
+			if n := testing.AllocsPerRun(100, func() { f.Scan(b) }); n != 0 {
+				t.Errorf("frames of %d bytes, strip %v: %v allocations", size, strip, n)
+			}
+		}
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	var c Conversation
+	c.Marker, c.ready, c.stream = true, true, streamPhysical
+	f := newFlow(Downstream, true, 0, &c)
+	f.first = true
+	var buf []byte
+	frames := 0
+	for len(buf) < 100<<10 {
+		buf = append(buf, walFrame(0x3000000, 100)...)
+		frames++
+	}
+	for b.Loop() {
+		f.Scan(buf)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*frames), "ns/frame")
+}
+
+// BenchmarkBulk moves WAL in full frames through a relay, and without one.
+func BenchmarkBulk(b *testing.B) {
+	frame := walFrame(0x3000000, 128<<10-25)
+	run := func(b *testing.B, downstream, upstream *peer) {
+		b.SetBytes(int64(len(frame)))
+		done := make(chan error, 1)
+		go func() {
+			_ = downstream.conn.SetReadDeadline(time.Now().Add(time.Hour))
+			_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{io.LimitReader(downstream.conn,
+				int64(b.N)*int64(len(frame)))}, make([]byte, 256<<10))
+			done <- err
+		}()
+		b.ResetTimer()
+		for range b.N {
+			if _, err := upstream.conn.Write(frame); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("relay", func(b *testing.B) {
+		s := newScripted(b, Config{Mode: ModeSplice, Slots: testSource(b)})
+		downstream, upstream := s.stream(marked...)
+		_ = upstream.conn.SetWriteDeadline(time.Time{})
+		run(b, downstream, upstream)
+	})
+	b.Run("direct", func(b *testing.B) {
+		downstream, upstream := direct(b)
+		run(b, downstream, upstream)
+	})
+}
+
+// BenchmarkPing sends one small frame and waits for the answer.
+func BenchmarkPing(b *testing.B) {
+	k := protocol.AppendCopyData(nil, (&protocol.PrimaryKeepalive{}).Append(nil))
+	r := protocol.AppendCopyData(nil, (&protocol.StandbyStatusUpdate{}).Append(nil))
+	run := func(b *testing.B, downstream, upstream *peer) {
+		for _, p := range []*peer{downstream, upstream} {
+			_ = p.conn.SetDeadline(time.Time{})
+		}
+		go func() {
+			buf := make([]byte, len(k))
+			for {
+				if _, err := io.ReadFull(downstream.conn, buf); err != nil {
+					return
+				}
+				_, _ = downstream.conn.Write(r)
+			}
+		}()
+		buf := make([]byte, len(r))
+		b.ResetTimer()
+		for range b.N {
+			_, _ = upstream.conn.Write(k)
+			if _, err := io.ReadFull(upstream.conn, buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("relay", func(b *testing.B) {
+		s := newScripted(b, Config{Mode: ModeSplice, Slots: testSource(b)})
+		downstream, upstream := s.stream(marked...)
+		run(b, downstream, upstream)
+	})
+	b.Run("direct", func(b *testing.B) {
+		downstream, upstream := direct(b)
+		run(b, downstream, upstream)
+	})
+}
+
+// direct returns two ends of one connection.
+func direct(b *testing.B) (downstream, upstream *peer) {
+	s := newScripted(b, Config{Mode: ModePlain})
+	conn := dialTCP(b, s.lis.Addr().String())
+	return &peer{b, conn}, s.accept()
+}
+
+func dialTCP(b *testing.B, addr string) net.Conn {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
