@@ -12,8 +12,8 @@ import (
 const MsgHelperReport = 'f'
 
 // MaxHelperReport is the size cap of a report in bytes, type byte included:
-// room for some 8,000 slots. A relay ends the session of a helper that exceeds
-// it.
+// room for some 8,000 slots. A relay takes a larger one out unread: the
+// stream it came on goes on.
 const MaxHelperReport = 1 << 20
 
 // HelperReport is what a helper tells the relay on the same connection: which

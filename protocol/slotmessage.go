@@ -43,7 +43,7 @@ type SlotState struct {
 	Failover           bool      `json:"failover"`     // 17 and newer
 	Synced             bool      `json:"synced"`       // 17 and newer
 	Active             bool      `json:"active"`
-	InvalidationReason string    `json:"invalidation_reason"` // 17 and newer; on 16 "conflict" when conflicting; "wal_removed" when wal_status is lost
+	InvalidationReason string    `json:"invalidation_reason"` // 17 and newer; on 16 "conflicting" when conflicting; "wal_removed" when wal_status is lost
 	WALStatus          string    `json:"wal_status"`
 	InactiveSince      int64     `json:"inactive_since"` // 17 and newer; microseconds since 2000-01-01 UTC
 	Readiness          Readiness `json:"readiness"`      // only where the upstream is a standby
