@@ -56,12 +56,14 @@ type Helper struct {
 	ledger      *Ledger
 	node        NodeIdentity
 	seen        *protocol.SlotMessage // the message the tracks know
+	ready       map[string]bool       // slots that were ready at the last look
 	tracks      map[string]Track
 	busy        map[string]stepRun
 	anchor      Anchor
 	anchorConn  *anchorSession
 	anchorStop  context.CancelFunc
 	standby     standbyFacts
+	lastTLI     uint32 // the timeline last received
 	lastLook    time.Time
 	history     History
 	historyTLI  uint32
@@ -151,8 +153,14 @@ func (h *Helper) Report() (*protocol.HelperReport, <-chan struct{}) {
 func (h *Helper) Status() *Status { return h.status.Load() }
 
 // Run keeps the slots until the context ends. It returns after all of its
-// sessions and goroutines have. READY slots stay; the anchor goes.
+// sessions and goroutines have. READY slots stay; the anchor goes. Its error is
+// nil unless the state directory cannot be had.
 func (h *Helper) Run(ctx context.Context) error {
+	unlock, err := lockStateDir(h.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	defer h.shutdown()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -161,6 +169,9 @@ func (h *Helper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-h.inbox.wake:
+			if m := h.inbox.get().Message; m != nil && h.ledger != nil && !urgent(h.seen, m, h.ready, h.anchor.Proven) {
+				continue
+			}
 		case r := <-h.results:
 			h.settle(r)
 			h.drainResults()

@@ -108,8 +108,13 @@ func (h *Helper) takeMessage() Upstream {
 	}
 	h.say("system", "same", h.log.Info().Uint64("system_identifier", m.SystemIdentifier), "slot messages arrive")
 	// Only what belongs to the history that is received counts as U: a message of
-	// the old primary after a switch, or of the new one before it, does not.
-	if h.seen == m || m.TimelineID != h.standby.ReceivedTLI {
+	// the old primary after a switch, or of the new one before it, does not. When the
+	// walreceiver has gone, perhaps because a promotion is under way, the last
+	// timeline it received is still the one that was replayed.
+	if tli := h.standby.ReceivedTLI; tli != 0 {
+		h.lastTLI = tli
+	}
+	if h.seen == m || m.TimelineID != h.lastTLI {
 		return up
 	}
 	h.seen = m

@@ -132,12 +132,14 @@ func (h *Helper) publish(v *View, d *Decision) {
 		since[old.key()] = old.Since
 	}
 	st.Slots = make([]SlotStatusJSON, 0, len(d.Slots))
+	h.ready = make(map[string]bool, len(d.Slots))
 	for i := range d.Slots {
 		s := d.Slots[i].json(v.Now)
 		if t, ok := since[s.key()]; ok {
 			s.Since = t
 		}
 		st.Slots = append(st.Slots, s)
+		h.ready[s.Name] = s.State == StateReady
 		h.logSlot(&s)
 	}
 	h.status.Store(st)
