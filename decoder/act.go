@@ -16,6 +16,10 @@ func (h *Helper) act(ctx context.Context, d *Decision) {
 	if len(steps) == 0 {
 		return
 	}
+	for i := range steps {
+		l, _ := h.standby.Slot(steps[i].Slot)
+		steps[i] = withinRecord(steps[i], h.ledger.Rows()[steps[i].Slot], &l)
+	}
 	err := h.ledger.Update(func(rows map[string]LedgerRow) {
 		for _, s := range steps {
 			h.recordIntent(rows, s)
@@ -84,6 +88,12 @@ func contains(steps []Step, slot string) bool {
 
 func (h *Helper) recordIntent(rows map[string]LedgerRow, s Step) {
 	l, _ := h.standby.Slot(s.Slot)
+	if s.Kind == StepAdvance {
+		if s.Target > rows[s.Slot].UpstreamLSN {
+			rememberTracks(rows, h.tracks)
+		}
+		return
+	}
 	writeIntent(rows, s, h.tracks[s.Slot], &l, time.Now().UTC())
 }
 

@@ -85,7 +85,7 @@ func decideAnchorAdvance(v *View) AnchorStep {
 	target := limit
 	for i := range v.Upstream.Message.Slots {
 		u := &v.Upstream.Message.Slots[i]
-		if u.InvalidationReason != "" || u.TwoPhase || reserved(u.Name) {
+		if u.InvalidationReason != "" || judgeTwoPhase(v, u).bad() || reserved(u.Name) {
 			continue
 		}
 		need := u.ConfirmedFlushLSN

@@ -25,7 +25,7 @@ type anchorSession struct {
 // function this holds no snapshot while it waits for a running-xacts record, so
 // it cannot stop replay; and it notices at once when its client is gone.
 func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession, protocol.LSN, error) {
-	conn, err := s.connectReplication(ctx)
+	conn, err := s.connectReplication(ctx, "")
 	if err != nil {
 		return nil, 0, fmt.Errorf("connect for the anchor: %w", err)
 	}
@@ -90,16 +90,12 @@ func simpleQuery(ctx context.Context, conn *pgconn.PgConn, command string) ([][]
 }
 
 // close ends the session, and with it the anchor.
-func (a *anchorSession) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = a.conn.Close(ctx) // the session is given up either way
-}
+func (a *anchorSession) close() { closePgConn(a.conn) }
 
 // readHistory asks the standby for the current timeline and its history, over the
 // replication protocol: no SQL function tells a standby's replay timeline.
 func readHistory(ctx context.Context, s *sessions, timeline uint32) (uint32, History, error) {
-	conn, err := s.connectReplication(ctx)
+	conn, err := s.connectReplication(ctx, "")
 	if err != nil {
 		return 0, nil, fmt.Errorf("connect to read the timeline history: %w", err)
 	}

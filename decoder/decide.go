@@ -156,8 +156,8 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return drop(pending(ReasonBeingRebuilt, "half made"))
 	case u.InvalidationReason != "": // I-15
 		return drop(blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason))
-	case u.TwoPhase != l.TwoPhase || u.TwoPhase: // I-8
-		return drop(blocked(ReasonTwoPhase, ""))
+	case u.TwoPhase != l.TwoPhase: // I-8: half made, or changed upstream
+		return drop(pending(ReasonBeingRebuilt, "two_phase is %t upstream and %t here", u.TwoPhase, l.TwoPhase))
 	case u.ConfirmedFlushLSN == 0: // I-14: a new incarnation
 		return drop(pending(ReasonBeingCreated, ""))
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.HighTimelineID != v.Standby.ReceivedTLI: // I-6
@@ -179,7 +179,11 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return protection, Step{}
 	case !upstreamReady(v, u):
 		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
-	case row.Intent == IntentCopy: // killed between the copy and the row: settle the row
+	}
+	if x := preparedBefore(v, l, u, t); x.bad() { // I-8
+		return x, planAdvance(v, u, l, t)
+	}
+	if row.Intent == IntentCopy { // killed between the copy and the row: settle the row
 		return verdict{state: StateReady}, Step{Kind: StepAdopt}
 	}
 	return verdict{state: StateReady}, planAdvance(v, u, l, t)
@@ -203,8 +207,8 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 		return x, Step{}
 	}
 	switch {
-	case u.TwoPhase || l.TwoPhase: // I-8
-		return blocked(ReasonTwoPhase, ""), Step{}
+	case u.TwoPhase != l.TwoPhase: // I-8
+		return replace(blocked(ReasonTwoPhase, "two_phase is %t upstream and %t here", u.TwoPhase, l.TwoPhase))
 	case u.InvalidationReason != "":
 		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
 	case l.InvalidationReason != "":
@@ -250,8 +254,8 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 	switch {
 	case u.InvalidationReason != "":
 		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
-	case u.TwoPhase: // I-8
-		return blocked(ReasonTwoPhase, ""), Step{}
+	case judgeTwoPhase(v, u).bad(): // I-8
+		return judgeTwoPhase(v, u), Step{}
 	case u.ConfirmedFlushLSN == 0:
 		return pending(ReasonBeingCreated, ""), Step{}
 	case v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving:
@@ -270,7 +274,10 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 	if v.Anchor.Phase == AnchorMoving {
 		return pending(ReasonBeingMade, "the anchor is being advanced"), Step{}
 	}
-	return pending(ReasonBeingMade, ""), Step{Kind: StepCopy, Target: v.Anchor.Position}
+	return pending(ReasonBeingMade, ""), Step{
+		Kind: StepCopy, Target: v.Anchor.Position, TwoPhase: u.TwoPhase,
+		ByOption: u.TwoPhase && v.Standby.ServerVersionNum < alterVersion,
+	}
 }
 
 // upstreamReady says whether the upstream's own slot allows ours to be ready.

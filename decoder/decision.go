@@ -28,6 +28,8 @@ type Step struct {
 	Upstream protocol.LSN // U the step was decided on
 	Target   protocol.LSN // StepAdvance: where to, StepCopy: the anchor's position
 	Timeline uint32       // the step is right only while this timeline is received
+	TwoPhase bool         // StepCopy: the slot gets two_phase
+	ByOption bool         // StepCopy: by pgoutput's option, where the server has no other way
 	Why      Reason       // StepDrop, StepForget
 }
 
@@ -51,6 +53,12 @@ func (s Step) String() string {
 	switch s.Kind {
 	case StepCopy, StepAdvance:
 		fmt.Fprintf(&b, " to %v", s.Target)
+	}
+	switch {
+	case s.ByOption:
+		b.WriteString(" with two_phase by option")
+	case s.TwoPhase:
+		b.WriteString(" with two_phase")
 	}
 	if s.Why != ReasonNone {
 		fmt.Fprintf(&b, ": %s", s.Why)

@@ -31,8 +31,10 @@ type LedgerRow struct {
 	PostmasterStart int64        `json:"postmaster_start"` // of the upstream that said UpstreamLSN
 	TimelineID      uint32       `json:"timeline_id"`      // of the upstream that said UpstreamLSN
 
-	Distrusted bool `json:"distrusted,omitempty"` // protection was broken (I-3)
-	Consumed   bool `json:"consumed,omitempty"`   // found past what the subscriber has confirmed (I-4)
+	Distrusted    bool `json:"distrusted,omitempty"`      // protection was broken (I-3)
+	Consumed      bool `json:"consumed,omitempty"`        // found past what the subscriber has confirmed (I-4)
+	TwoPhase      bool `json:"two_phase,omitempty"`       // the upstream's slot has it
+	TwoPhaseClear bool `json:"two_phase_clear,omitempty"` // nothing prepared before the flag is left (I-8)
 
 	Since time.Time `json:"since"` // when the row was written first
 }
@@ -53,6 +55,7 @@ func (r *LedgerRow) track() Track {
 	return Track{
 		Confirmed: r.UpstreamLSN, High: r.HighLSN, HighTimelineID: r.HighTimelineID,
 		PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID, Distrusted: r.Distrusted, Consumed: r.Consumed,
+		TwoPhaseClear: r.TwoPhaseClear,
 	}
 }
 
@@ -61,6 +64,27 @@ func (r *LedgerRow) remember(t Track) {
 	r.UpstreamLSN, r.HighLSN, r.HighTimelineID = t.Confirmed, t.High, t.HighTimelineID
 	r.PostmasterStart, r.TimelineID = t.PostmasterStart, t.TimelineID
 	r.Distrusted, r.Consumed = t.Distrusted, t.Consumed
+	r.TwoPhaseClear = t.TwoPhaseClear
+}
+
+// rememberTracks brings all rows of the helper's slots up to what the tracks know.
+func rememberTracks(rows map[string]LedgerRow, tracks map[string]Track) {
+	for name, row := range rows {
+		if t, ok := tracks[name]; ok && !row.Released && t.Confirmed != protocol.InvalidLSN {
+			row.remember(t)
+			rows[name] = row
+		}
+	}
+}
+
+// withinRecord cuts an advance off at the U of the slot's row, where that is ahead
+// of the slot at all. So one write of all rows serves a whole round of advances,
+// and the ledger still knows a U for wherever a slot has come to.
+func withinRecord(s Step, row LedgerRow, l *LocalSlot) Step {
+	if s.Kind == StepAdvance && row.UpstreamLSN > l.ConfirmedFlushLSN {
+		s.Target = min(s.Target, row.UpstreamLSN)
+	}
+	return s
 }
 
 // rememberTrouble writes down at once that a slot must not be handed over at a
@@ -83,19 +107,18 @@ func (r *LedgerRow) describes(l *LocalSlot) bool {
 }
 
 // writeIntent writes a step down before it is taken (I-10). An advance is written
-// down by the U it relies on: a slot found past that was moved by somebody else.
+// down by the U it relies on (rememberTracks): a slot found past that was moved by
+// somebody else.
 func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now time.Time) {
 	row, had := rows[s.Slot]
 	switch s.Kind {
 	case StepCopy, StepAdopt:
 		row = LedgerRow{Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Since: now}
 		row.remember(t)
-		row.Intent = IntentCopy
+		row.Intent, row.TwoPhase = IntentCopy, s.TwoPhase
 		if s.Kind == StepAdopt {
-			row.Intent, row.BornLSN = IntentNone, l.RestartLSN
+			row.Intent, row.BornLSN, row.TwoPhase = IntentNone, l.RestartLSN, l.TwoPhase
 		}
-	case StepAdvance:
-		row.remember(t)
 	case StepDrop:
 		row.Intent, row.ID = IntentDrop, newIntentID()
 	case StepForget:

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotferry/slotferry/protocol"
 )
 
 var testNode = NodeIdentity{SystemIdentifier: 1, DataDirectory: "/var/lib/postgresql/18/main", Host: "standby1"}
@@ -273,9 +275,6 @@ func TestLedgerRowsOfSteps(t *testing.T) {
 			`app.a intent "" released false born 0/1000 upstream 0/5000`},
 		{StepAdopt, nil, `app.a intent "" released false born 0/2F00 upstream 0/5000`,
 			`app.a intent "" released false born 0/2F00 upstream 0/5000`},
-		{StepAdvance, &settled, `app.a intent "" released false born 0/1000 upstream 0/5000`,
-			`app.a intent "" released false born 0/1000 upstream 0/5000`},
-		{StepAdvance, nil, `no row`, `no row`},
 		{StepDrop, &settled, `app.a intent "drop" released false born 0/1000 upstream 0/4000`, `no row`},
 		{StepDrop, nil, `no row`, `no row`},
 		{StepForget, &settled, `no row`, `no row`},
@@ -292,6 +291,31 @@ func TestLedgerRowsOfSteps(t *testing.T) {
 		writeOutcome(rows, s, 0x1000)
 		if got := print(rows); got != tc.wantAfter {
 			t.Errorf("%s done: got %s, want %s", tc.step, got, tc.wantAfter)
+		}
+	}
+}
+
+// The ledger has a U for wherever a slot may have come to, and one write serves
+// more than one advance.
+func TestLedgerKnowsUOfAdvances(t *testing.T) {
+	advance := Step{Kind: StepAdvance, Slot: "a", Target: 0x5000}
+	for _, tc := range []struct{ recorded, local, want protocol.LSN }{
+		{0x4000, 0x3000, 0x4000}, // as far as is written already
+		{0x4000, 0x4000, 0x5000}, // to be written first
+		{0x6000, 0x3000, 0x5000},
+		{0, 0x3000, 0x5000},
+	} {
+		l := LocalSlot{}
+		l.ConfirmedFlushLSN = tc.local
+		if got := withinRecord(advance, LedgerRow{UpstreamLSN: tc.recorded}, &l).Target; got != tc.want {
+			t.Errorf("recorded %v, slot at %v: advance to %v, want %v", tc.recorded, tc.local, got, tc.want)
+		}
+	}
+	rows := map[string]LedgerRow{"a": {Name: "a"}, "b": {Name: "b", Released: true}, "c": {Name: "c", UpstreamLSN: 1}}
+	rememberTracks(rows, map[string]Track{"a": {Confirmed: 7}, "b": {Confirmed: 8}, "c": {}})
+	for name, want := range map[string]protocol.LSN{"a": 7, "b": 0, "c": 1} {
+		if got := rows[name].UpstreamLSN; got != want {
+			t.Errorf("row %s has %v, want %v", name, got, want)
 		}
 	}
 }

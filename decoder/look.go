@@ -223,15 +223,7 @@ func (h *Helper) saveCheckpoint() {
 		return
 	}
 	h.checkpoint = time.Now()
-	err := h.ledger.Update(func(rows map[string]LedgerRow) {
-		for name, row := range rows {
-			if t, ok := h.tracks[name]; ok && !row.Released && t.Confirmed != 0 {
-				row.remember(t)
-				rows[name] = row
-			}
-		}
-	})
-	h.sayLedger(err)
+	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberTracks(rows, h.tracks) }))
 }
 
 func (h *Helper) sayLedger(err error) {

@@ -101,8 +101,11 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	case t.Distrusted:
 		p.Reason = ReasonDistrusted
 		return p
-	case l.TwoPhase:
+	case row.TwoPhase != l.TwoPhase: // I-8: half made
 		p.Reason = ReasonTwoPhase
+		return p
+	case l.TwoPhase && !t.TwoPhaseClear && v.Standby.ServerVersionNum < alterVersion:
+		p.Reason = ReasonPrepared
 		return p
 	case t.Consumed: // seen in recovery: whoever uses it now, it was not its subscriber who moved it
 		p.Reason = ReasonConsumedOnStandby

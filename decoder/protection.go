@@ -134,8 +134,9 @@ func carryTracks(v *View) map[string]Track {
 		switch {
 		case !exists || !owned || row.Released || !row.describes(&l):
 			t.ProvenBy, t.Distrusted, t.Consumed = "", false, false
+			t = t.watchPrepared(nil, &LocalSlot{})
 		case !unknown:
-			t = t.onTimeline(&v.Standby).protect(v, &l)
+			t = t.onTimeline(&v.Standby).protect(v, &l).watchPrepared(v.Upstream.Message, &l)
 			t.Consumed = t.Confirmed != protocol.InvalidLSN && l.ConfirmedFlushLSN > t.Confirmed &&
 				!t.coversAhead(l.ConfirmedFlushLSN)
 		}

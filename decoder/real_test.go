@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
 	"github.com/slotferry/slotferry/internal/cluster"
@@ -37,12 +38,17 @@ type runningHelper struct {
 
 func newPair(t *testing.T, major int) *pair {
 	t.Helper()
+	return newPairWith(t, major, DefaultSettings())
+}
+
+func newPairWith(t *testing.T, major int, settings Settings) *pair {
+	t.Helper()
 	primary := clustertest.Primary(t, major, cluster.Config{Name: "a"})
 	clustertest.Exec(t, primary, "postgres", "CREATE TABLE t (i int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR ALL TABLES")
 	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{Name: "b", SlotName: "b"})
 	p := &pair{t: t, primary: primary, standby: standby}
 	p.source = startSource(t, primary)
-	p.runningHelper = startHelper(t, standby, p.source, t.TempDir(), DefaultSettings())
+	p.runningHelper = startHelper(t, standby, p.source, t.TempDir(), settings)
 	return p
 }
 
@@ -75,13 +81,17 @@ func startHelper(t *testing.T, standby *cluster.Server, source *testSource, dir 
 	return &runningHelper{helper: h, log: buf, stop: stop}
 }
 
-// slot waits until the helper says this of a slot.
+// slot waits until the helper, in a look it takes from now on, says this of a slot.
 func (r *runningHelper) slot(t *testing.T, name string, state State, reason Reason) SlotStatusJSON {
 	t.Helper()
 	var found SlotStatusJSON
+	asked := time.Now()
 	poll.Require(t, 30*time.Second, fmt.Sprintf("slot %s to be %s %s", name, state, reason),
 		func(context.Context) (bool, string) {
 			st := r.helper.Status()
+			if st.Time.Before(asked) {
+				return false, "not looked at since"
+			}
 			for _, s := range st.Slots {
 				if s.Name == name {
 					found = s
@@ -224,6 +234,20 @@ func (s *testSource) read(ctx context.Context) (*protocol.SlotMessage, error) {
 	}
 	m.SystemIdentifier, m.TimelineID, m.PostmasterStartTime = uint64(sysid), uint32(tli), protocol.Micros(start)
 	if m.CaptureLSN, err = protocol.ParseLSN(capture); err != nil {
+		return nil, err
+	}
+	rows, err := conn.Query(ctx, "SELECT database::text, gid, transaction::text::int8, prepared FROM pg_prepared_xacts")
+	if err != nil {
+		return nil, err
+	}
+	m.PreparedTransactions, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x protocol.PreparedTransaction, err error) {
+		var at time.Time
+		var xid int64
+		err = r.Scan(&x.Database, &x.GID, &xid, &at)
+		x.Xid, x.Prepared = uint32(xid), protocol.Micros(at)
+		return x, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	slots, err := slotcatalog.Read(ctx, conn)

@@ -60,6 +60,7 @@ const (
 	ReasonAheadOfUpstream     Reason = "ahead_of_upstream"
 	ReasonDistrusted          Reason = "protection_was_broken"
 	ReasonTwoPhase            Reason = "two_phase"
+	ReasonPrepared            Reason = "waiting_for_prepared_transaction"
 	ReasonSlotSync            Reason = "left_to_slot_sync"
 	ReasonNameClash           Reason = "name_clash"
 	ReasonOffHistory          Reason = "not_on_this_history"
@@ -115,7 +116,8 @@ var hints = map[Reason]string{
 	ReasonAheadAfterCrash:    "The upstream crashed and its slot fell back. Clears when the subscriber confirms again.",
 	ReasonAheadOfUpstream:    "Clears when the subscriber has confirmed as much on the new primary.",
 	ReasonDistrusted:         "hot_standby_feedback was interrupted after this slot was made; it is made again.",
-	ReasonTwoPhase:           "Slots with two_phase are not ferried by this version.",
+	ReasonTwoPhase:           "PostgreSQL 16 and 17 cannot set two_phase for this plugin. Turn it off, use pgoutput, or upgrade to 18.",
+	ReasonPrepared:           "Clears when that prepared transaction has ended and the subscriber has confirmed it.",
 	ReasonSlotSync:           "sync_replication_slots is on and this slot has failover set: PostgreSQL's own worker has it.",
 	ReasonNameClash:          "The standby has a slot of this name that is not slotferry's. Drop or rename it there.",
 	ReasonOffHistory:         "The standby's slot of this name lies beyond the timeline switch. Drop it there.",

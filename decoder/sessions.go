@@ -59,9 +59,12 @@ func (s *sessions) connect(ctx context.Context, database string) (*pgx.Conn, err
 }
 
 // connectReplication opens a session that speaks replication commands and, by
-// the simple protocol, SQL.
-func (s *sessions) connectReplication(ctx context.Context) (*pgconn.PgConn, error) {
+// the simple protocol, SQL. "" is the database of the conninfo.
+func (s *sessions) connectReplication(ctx context.Context, database string) (*pgconn.PgConn, error) {
 	config := s.config.Config.Copy()
+	if database != "" {
+		config.Database = database
+	}
 	config.RuntimeParams["replication"] = "database"
 	return pgconn.ConnectConfig(ctx, config)
 }

@@ -37,12 +37,16 @@ func TestOneSlotsTroubleIsItsOwn(t *testing.T) {
 			clustertest.Exec(t, p.standby, "other", "SELECT pg_drop_replication_slot('taken')")
 			p.slot(t, "taken", StateReady, ReasonNone)
 		})
-		t.Run("a two_phase slot is never ready", func(t *testing.T) {
-			create("postgres", "twophase", "'pgoutput', false, true")
-			p.slot(t, "twophase", StateBlocked, ReasonTwoPhase)
+		t.Run("a two_phase slot is made with the flag or not at all", func(t *testing.T) {
+			create("postgres", "twophase", "'test_decoding', false, true")
+			state, reason := StateReady, ReasonNone
+			if major < 18 {
+				state, reason = StateBlocked, ReasonTwoPhase
+			}
+			p.slot(t, "twophase", state, reason)
 			if n := clustertest.Value[int64](t, p.standby, "postgres",
-				"SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'twophase'"); n != 0 {
-				t.Error("it exists on the standby")
+				"SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'twophase' AND two_phase"); n != 0 != (major == 18) {
+				t.Errorf("%d slots with two_phase on the standby", n)
 			}
 		})
 		t.Run("a slot consumed on the standby is made again", func(t *testing.T) {

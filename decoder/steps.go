@@ -72,7 +72,15 @@ func copySlot(ctx context.Context, s *sessions, anchor string, step Step) (proto
 		if err != nil {
 			return err
 		}
-		born, err = verifyCopy(ctx, conn, step)
+		if step.TwoPhase {
+			err = setTwoPhase(ctx, s, step)
+		}
+		if err == nil {
+			born, err = verifyCopy(ctx, conn, step)
+		}
+		if err != nil {
+			err = errors.Join(err, dropCopy(ctx, conn, step.Slot))
+		}
 		return err
 	})
 	if err != nil {
@@ -93,16 +101,23 @@ func verifyCopy(ctx context.Context, conn *pgx.Conn, step Step) (protocol.LSN, e
 		if l.Name != step.Slot {
 			continue
 		}
-		if l.Database == step.Database && l.Plugin == step.Plugin && l.ConfirmedFlushLSN != 0 &&
-			l.ConfirmedFlushLSN <= step.Upstream {
+		if l.Database == step.Database && l.Plugin == step.Plugin && l.TwoPhase == step.TwoPhase &&
+			l.ConfirmedFlushLSN != 0 && l.ConfirmedFlushLSN <= step.Upstream {
 			return l.ConfirmedFlushLSN, nil
 		}
-		if _, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot($1)`, step.Slot); err != nil {
-			return 0, fmt.Errorf("drop a copy that came out as %s at %v: %w", identity(l), l.ConfirmedFlushLSN, err)
-		}
-		return 0, errNotNow
+		return 0, fmt.Errorf("it came out %s, two_phase %t, at %v: %w", identity(l), l.TwoPhase, l.ConfirmedFlushLSN, errNotNow)
 	}
-	return 0, fmt.Errorf("the copy is not there: %w", errNotNow)
+	return 0, fmt.Errorf("it is not there: %w", errNotNow)
+}
+
+// dropCopy takes a copy back that is not what it was meant to be. What stays
+// because of an error is half made, and dropped as such later.
+func dropCopy(ctx context.Context, conn *pgx.Conn, slot string) error {
+	_, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot($1)`, slot)
+	if err != nil && sqlState(err) != codeUndefinedObject {
+		return fmt.Errorf("drop the copy: %w", err)
+	}
+	return nil
 }
 
 // advanceSlot moves a slot by a decoding session whose output the server throws

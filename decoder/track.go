@@ -20,6 +20,13 @@ type Track struct {
 	Distrusted bool   // protection was broken after it had been proven
 	Consumed   bool   // the standby's slot was found past what the subscriber has confirmed
 
+	// Of a two_phase slot on 16 and 17: transactions prepared before the standby's
+	// slot had the flag must have ended, and that must be confirmed.
+	PreparedSince protocol.LSN // capture of the first message from behind the flag
+	PreparedUntil int64        // newest of the transactions prepared then; upstream's clock
+	PreparedEnd   protocol.LSN // they had ended by here
+	TwoPhaseClear bool         // and the subscriber has confirmed that
+
 	LastAdvance time.Time     // end of the last advance call
 	Cost        time.Duration // what the last advance call took
 	RetryAt     time.Time     // after an error: no step before this

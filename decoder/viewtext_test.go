@@ -132,13 +132,15 @@ func (b *viewText) line(word, first, second string, a args) {
 		v.Owned[first] = LedgerRow{
 			Name: first, Database: a.text("db", "app"), Plugin: a.text("plugin", "pgoutput"), ID: "1",
 			Intent: Intent(a.text("intent", "")), Released: a.flag("released"), BornLSN: a.lsn(t, "born", 0x1000),
+			TwoPhase: a.flag("two_phase"),
 		}
 	case "track":
 		v.Tracks[first] = Track{
 			Confirmed: a.lsn(t, "confirmed", 0), High: a.lsn(t, "high", a.lsn(t, "confirmed", 0)),
 			HighTimelineID: uint32(a.num(t, "high_tli", a.num(t, "tli", 1))), PostmasterStart: a.num(t, "postmaster", 1),
-			TimelineID: uint32(a.num(t, "tli", 1)), ProvenBy: a.text("proven", ""), Heard: !a.flag("from_ledger"), Distrusted: a.flag("distrusted"),
-			Consumed: a.flag("consumed"), LastAdvance: a.ago(t, "last"), LastError: Reason(a.text("error", "")),
+			TimelineID: uint32(a.num(t, "tli", 1)), ProvenBy: a.text("proven", ""), Heard: !a.flag("from_ledger"),
+			Distrusted: a.flag("distrusted"), Consumed: a.flag("consumed"), TwoPhaseClear: a.flag("clear"),
+			LastAdvance: a.ago(t, "last"), LastError: Reason(a.text("error", "")),
 			LastDetail: a.text("detail", ""), RetryAt: a.ago(t, "retry"), Cost: viewNow.Sub(a.ago(t, "cost")),
 		}
 		if !a.flag("cost") {
@@ -173,6 +175,10 @@ func (b *viewText) line(word, first, second string, a args) {
 			Database: "app", Xid: uint32(a.num(t, "xid", 800)), PID: 42, XactStart: protocol.Micros(a.ago(t, "since")),
 		})
 	case "prepared":
+		if first == "none" {
+			m.PreparedTransactions = nil
+			return
+		}
 		m.PreparedTransactions = append(m.PreparedTransactions, protocol.PreparedTransaction{
 			Database: "app", GID: first, Xid: 801, Prepared: protocol.Micros(a.ago(t, "since")),
 		})
