@@ -16,14 +16,8 @@ func (h *Helper) act(ctx context.Context, d *Decision) {
 	if len(steps) == 0 {
 		return
 	}
-	for i := range steps {
-		l, _ := h.standby.Slot(steps[i].Slot)
-		steps[i] = withinRecord(steps[i], h.ledger.Rows()[steps[i].Slot], &l)
-	}
 	err := h.ledger.Update(func(rows map[string]LedgerRow) {
-		for _, s := range steps {
-			h.recordIntent(rows, s)
-		}
+		recordSteps(rows, steps, h.tracks, &h.standby.Standby, time.Now().UTC())
 	})
 	h.sayLedger(err)
 	if err != nil {
@@ -84,17 +78,6 @@ func contains(steps []Step, slot string) bool {
 		}
 	}
 	return false
-}
-
-func (h *Helper) recordIntent(rows map[string]LedgerRow, s Step) {
-	l, _ := h.standby.Slot(s.Slot)
-	if s.Kind == StepAdvance {
-		if s.Target > rows[s.Slot].UpstreamLSN {
-			rememberTracks(rows, h.tracks)
-		}
-		return
-	}
-	writeIntent(rows, s, h.tracks[s.Slot], &l, time.Now().UTC())
 }
 
 // begin runs a step that needs the standby in a goroutine of its own. Its

@@ -3,8 +3,11 @@ package decoder
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pglogrepl"
 
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
@@ -59,5 +62,70 @@ func TestSlotSurvivesFailover(t *testing.T) {
 				t.Errorf("row %d is lost", i)
 			}
 		}
+	})
+}
+
+// Silence is not news: when messages stop, slots are not ready any more, stay
+// where they are, and are usable if the promotion comes (I-15).
+func TestSilenceDropsNothing(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		p := newPair(t, major)
+		p.waitAnchor(t)
+		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+		p.slot(t, "s", StateReady, ReasonNone)
+		p.source.pause(true)
+		p.slot(t, "s", StatePending, ReasonUpstreamStale)
+		p.source.pause(false)
+		p.slot(t, "s", StateReady, ReasonNone)
+		p.source.pause(true)
+		p.slot(t, "s", StatePending, ReasonUpstreamStale)
+		if err := p.primary.Kill9(); err != nil {
+			t.Fatal(err)
+		}
+		report := p.promote(t)
+		if len(report.Slots) != 1 || !report.Slots[0].Usable {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+// A slot that must not be handed over and is in use when the promotion comes is
+// dropped as soon as it can be, not forgotten.
+func TestLossySlotInUseIsDroppedLater(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		p := newPair(t, major)
+		p.waitAnchor(t)
+		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+		p.slot(t, "s", StateReady, ReasonNone)
+		clustertest.Exec(t, p.primary, "postgres", "INSERT INTO t VALUES (1)")
+		if err := p.primary.WaitForStandby(t.Context(), p.standby); err != nil {
+			t.Fatal(err)
+		}
+		// Somebody consumes it here past its subscriber, and goes on using it.
+		conn, err := p.standby.ConnectReplication(t.Context(), "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		p.source.pause(true)
+		clustertest.Exec(t, p.standby, "postgres", "SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL)")
+		if err := pglogrepl.StartReplication(t.Context(), conn, "s", 0, pglogrepl.StartReplicationOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		p.source.pause(false)
+		poll.Require(t, 30*time.Second, "the helper to see it", func(context.Context) (bool, string) {
+			return strings.Contains(p.log.String(), string(ReasonConsumedOnStandby)), ""
+		})
+		if err := p.primary.Kill9(); err != nil {
+			t.Fatal(err)
+		}
+		report := p.promote(t)
+		if len(report.Slots) != 1 || report.Slots[0].Usable {
+			t.Errorf("report %+v", report)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, p.standby, "s")
 	})
 }

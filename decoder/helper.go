@@ -65,8 +65,6 @@ type Helper struct {
 	standby     standbyFacts
 	lastTLI     uint32 // the timeline last received
 	lastLook    time.Time
-	history     History
-	historyTLI  uint32
 	historyNext time.Time
 	stall       stallWatch
 	checkpoint  time.Time
@@ -74,6 +72,7 @@ type Helper struct {
 	lastAsk     time.Time
 	said        map[string]string // what was logged last of each subject: one line a change
 	promotion   *PromotionReport
+	promoteNext time.Time // not before this after a promotion that is not finished
 	counts      map[stepOutcome]uint64
 
 	results chan result

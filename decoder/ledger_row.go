@@ -99,6 +99,19 @@ func rememberTrouble(rows map[string]LedgerRow, tracks map[string]Track) {
 	}
 }
 
+// recordSteps writes down steps that are about to be taken, and cuts advances off
+// at what is written down.
+func recordSteps(rows map[string]LedgerRow, steps []Step, tracks map[string]Track, standby *Standby, now time.Time) {
+	for i := range steps {
+		s := &steps[i]
+		l, _ := standby.Slot(s.Slot)
+		if *s = withinRecord(*s, rows[s.Slot], &l); s.Kind == StepAdvance && s.Target > rows[s.Slot].UpstreamLSN {
+			rememberTracks(rows, tracks)
+		}
+		writeIntent(rows, *s, tracks[s.Slot], &l, now)
+	}
+}
+
 // describes reports whether a slot of the standby can be the one of this row. A
 // slot never goes back, so one behind where the row's was born is another (I-9).
 func (r *LedgerRow) describes(l *LocalSlot) bool {
@@ -107,7 +120,7 @@ func (r *LedgerRow) describes(l *LocalSlot) bool {
 }
 
 // writeIntent writes a step down before it is taken (I-10). An advance is written
-// down by the U it relies on (rememberTracks): a slot found past that was moved by
+// down by the U it relies on (recordSteps): a slot found past that was moved by
 // somebody else.
 func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now time.Time) {
 	row, had := rows[s.Slot]

@@ -11,6 +11,7 @@ import (
 
 // look reads both sides once, decides, and begins what was decided.
 func (h *Helper) look(ctx context.Context) {
+	up := h.inbox.get() // before the standby is read: its slots never look older than what protects them
 	if err := h.observe(ctx); err != nil {
 		if ctx.Err() != nil {
 			return
@@ -29,7 +30,7 @@ func (h *Helper) look(ctx context.Context) {
 			return
 		}
 	}
-	up := h.takeMessage()
+	up = h.takeMessage(up)
 	if !h.standby.InRecovery {
 		h.onPrimary(ctx)
 	}
@@ -93,8 +94,7 @@ func (h *Helper) openLedger() error {
 
 // takeMessage brings the tracks up to the newest slot message. A message of
 // another system is refused here, before anything of it is remembered (I-6).
-func (h *Helper) takeMessage() Upstream {
-	up := h.inbox.get()
+func (h *Helper) takeMessage(up Upstream) Upstream {
 	m := up.Message
 	if m == nil {
 		return up

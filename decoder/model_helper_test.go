@@ -117,9 +117,8 @@ func (h *modelHelper) act(v *View, d *Decision) {
 		h.standby.anchor = nil
 		h.anchor = Anchor{LastError: d.Anchor.Why, RetryAt: v.Now.Add(anchorRetry)}
 	}
+	recordSteps(h.rows, d.Steps, h.tracks, &v.Standby, v.Now)
 	for _, s := range d.Steps {
-		l, _ := v.Standby.Slot(s.Slot)
-		writeIntent(h.rows, s, h.tracks[s.Slot], &l, v.Now)
 		switch s.Kind {
 		case StepAdopt:
 			h.standby.slots[s.Slot].foreign = false

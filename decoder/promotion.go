@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,10 @@ const promotionFile = "promotion.json"
 // the slot is usable where it is, its subscriber is sent more a second time.
 const promotionTimeout = 30 * time.Second
 
+// promotionRetry is how long a slot that could not be dropped waits for another
+// try.
+const promotionRetry = 5 * time.Second
+
 // onPrimary ends the helper's work on a server that has been promoted (I-7), and
 // on a primary keeps a record of its slots, so that they are known when the
 // server becomes a standby.
@@ -27,7 +33,7 @@ func (h *Helper) onPrimary(ctx context.Context) {
 	h.closeAnchor() // pending slots vanish with it
 	rows := h.ledger.Rows()
 	for _, row := range rows {
-		if !row.Released {
+		if !row.Released && time.Now().After(h.promoteNext) {
 			h.promote(ctx)
 			break
 		}
@@ -59,9 +65,29 @@ func (h *Helper) promote(ctx context.Context) {
 	})
 	report.Time = time.Now().UTC()
 	h.finishSlots(ctx, &report)
+	h.logPromotion(&report)
+	report.mergeInto(h.promotion)
 	h.release(&report)
 	h.promotion = &report
-	h.logPromotion(&report)
+	h.promoteNext = time.Now().Add(promotionRetry)
+}
+
+// mergeInto takes over what an earlier report of the same promotion says of slots
+// that are not in this one: what could not be dropped at first is tried again.
+func (r *PromotionReport) mergeInto(old *PromotionReport) {
+	if old == nil || old.TimelineID != r.TimelineID {
+		return
+	}
+	for _, p := range old.Slots {
+		i := slices.IndexFunc(r.Slots, func(n PromotionSlot) bool { return n.Name == p.Name })
+		switch {
+		case i < 0:
+			r.Slots = append(r.Slots, p)
+		case p.Reason != ReasonNone:
+			r.Slots[i].Reason = p.Reason // why, not that it was still to be done
+		}
+	}
+	slices.SortFunc(r.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // finishSlots takes the planned actions, each slot in a session of its database,
@@ -108,18 +134,25 @@ func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 }
 
 // release writes the report and marks every row as its subscriber's. Rows of
-// slots that are gone go, the slot first.
+// slots that are gone go, the slot first. A slot that had to go and could not be
+// dropped is not handed over: it is tried again until it is gone.
 func (h *Helper) release(report *PromotionReport) {
 	if raw, err := json.MarshalIndent(report, "", "  "); err == nil {
 		h.sayLedger(replaceFile(filepath.Join(h.cfg.StateDir, promotionFile), append(raw, '\n')))
 	}
 	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) {
 		for _, p := range report.Slots {
-			row := rows[p.Name]
-			row.Released, row.Intent = true, IntentNone
-			rows[p.Name] = row
-			if p.Action == PromotionMissing || p.Action == PromotionDrop && p.Error == "" {
+			row, ok := rows[p.Name]
+			switch {
+			case !ok:
+			case p.Action == PromotionMissing, p.Action == PromotionDrop && p.Error == "":
 				delete(rows, p.Name)
+			case p.Action == PromotionDrop:
+				row.Intent = IntentDrop
+				rows[p.Name] = row
+			default:
+				row.Released, row.Intent = true, IntentNone
+				rows[p.Name] = row
 			}
 		}
 	}))

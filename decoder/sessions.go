@@ -72,7 +72,7 @@ func (s *sessions) connectReplication(ctx context.Context, database string) (*pg
 // with runs fn in a session of the database. A session in which fn failed is
 // closed, so no error leaks into the next step.
 func (s *sessions) with(ctx context.Context, database string, fn func(*pgx.Conn) error) error {
-	conn := s.take(database)
+	conn := s.take(ctx, database)
 	if conn == nil {
 		var err error
 		if conn, err = s.connect(ctx, database); err != nil {
@@ -87,22 +87,28 @@ func (s *sessions) with(ctx context.Context, database string, fn func(*pgx.Conn)
 	return nil
 }
 
-func (s *sessions) take(database string) *pgx.Conn {
+// take returns an idle session of the database that still lives, or nil.
+func (s *sessions) take(ctx context.Context, database string) *pgx.Conn {
+	for {
+		conn := s.pop(database)
+		if conn == nil || conn.Ping(ctx) == nil {
+			return conn
+		}
+		closeSession(conn)
+	}
+}
+
+func (s *sessions) pop(database string) *pgx.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.idle[database]
-	for len(list) > 0 {
-		conn := list[len(list)-1]
-		list = list[:len(list)-1]
-		s.idle[database] = list
-		s.kept--
-		if !conn.IsClosed() && conn.PgConn().CheckConn() == nil {
-			return conn
-		}
-		go closeSession(conn)
+	if len(list) == 0 {
+		delete(s.idle, database)
+		return nil
 	}
-	delete(s.idle, database)
-	return nil
+	s.kept--
+	s.idle[database] = list[:len(list)-1]
+	return list[len(list)-1]
 }
 
 func (s *sessions) put(database string, conn *pgx.Conn) {
