@@ -113,7 +113,7 @@ func (r *result) unseenChanges() int {
 // printSlots shows where each slot was, and where its subscriber went on.
 func (r *result) printSlots(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "\nSLOT\tBEFORE THE KILL\tLAST KNOWN\tON NEW PRIMARY\tSENT TWICE\tNOW\tSTATE\n")
+	fmt.Fprint(w, "\nSLOT\tBEFORE THE KILL\tLAST KNOWN\tON NEW PRIMARY\tFELL BACK BY\tNOW\tSTATE\n")
 	for _, p := range r.report.Slots {
 		state := "usable"
 		switch {
@@ -122,9 +122,9 @@ func (r *result) printSlots(out io.Writer) {
 		case p.Ahead != nil:
 			state = fmt.Sprintf("usable, subscriber ahead to %v", p.Ahead.To)
 		}
-		twice := max(r.before[p.Name], p.Local) - p.Local // of WAL, by what a knew of its subscriber
+		back := max(r.before[p.Name], p.Local) - p.Local
 		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\t%v\t%s\n", p.Name, r.before[p.Name], p.Last, p.Local,
-			human.Bytes(uint64(twice)), r.after[p.Name], state)
+			human.Bytes(uint64(back)), r.after[p.Name], state)
 	}
 	w.Flush()
 }
