@@ -189,6 +189,68 @@
 // which is safe. A helper that wants version 2 asks for it by another value of
 // the startup parameter.
 //
+// # Capture file
+//
+// What "slotferry debug capture" writes: a header, then records to the end of
+// the file. Records are appended, whole, by one writer; a file that ends within
+// one was torn when its writer was killed, and is right up to there. Bytes that
+// are no record, and are not the end of the file, are damage: a reader looks for
+// the next bytes 0xF5 0x1A that begin a record with the right CRC.
+//
+//	 0  +--------------------------+
+//	    | Byte8 "SLTFCAPT"         |
+//	 8  +--------------------------+
+//	    | Int16 version = 1        |
+//	10  +--------------------------+
+//	    | Int16 flags              |  1: passwords and keys were not masked
+//	12  +--------------------------+
+//	    | Int64 created            |
+//	20  +--------------------------+
+//	    | Int32 0                  |
+//	24  +--------------------------+
+//	    | Int32 CRC-32C            |  of bytes 0 to 23
+//	28  +--------------------------+
+//
+// A record:
+//
+//	 0  +--------------------------+
+//	    | Byte2 0xF5 0x1A          |
+//	 2  +--------------------------+
+//	    | Byte1 kind               |
+//	 3  +--------------------------+
+//	    | Byte1 0                  |
+//	 4  +--------------------------+
+//	    | Int32 n                  |  length of the payload, at most 1,048,576
+//	 8  +--------------------------+
+//	    | Int64 time               |  when the bytes were read, or about to be written
+//	16  +--------------------------+
+//	    | Int32 connection         |  number of the connection, from 1
+//	20  +--------------------------+
+//	    | Byte[n] payload          |
+//	20+n+--------------------------+
+//	    | Int32 CRC-32C            |  of all before it in the record
+//	24+n+--------------------------+
+//
+// The kinds, and their payloads:
+//
+//	1  opened      T downstream address | T upstream address
+//	2  downstream  bytes that went from the upstream to the downstream
+//	3  upstream    bytes that went from the downstream to the upstream
+//	4  closed      nothing
+//	5  resumed     the connection goes on from an earlier file, which became full:
+//	               Byte1 phase | Byte1 copy | Int32 rest downstream | Int32 rest upstream |
+//	               Int32 length | Byte[length] command
+//	                 phase: 0 startup, 1 login, 2 session, 3 encrypted
+//	                 copy: 0 none, 1 physical, 2 logical, 3 slot state, 4 base backup, 5 other, 6 unknown
+//	                 rest: bytes of the message under way that are still to come
+//	                 command: the text of the Query that is being answered
+//
+// The bytes of a direction, joined, are what went over the wire; where a record
+// ends says nothing about messages. What is masked, byte for byte with '*', keeps
+// its length: PasswordMessage and GSSResponse whole, the proof (p=) and the server
+// signature (v=) of SCRAM, the data of other SASL mechanisms, passwords in the text
+// of a Query or Parse, the keys of BackendKeyData and CancelRequest.
+//
 // # Limits
 //
 //	startup packet               10,004 bytes, length field included (PostgreSQL's limit)

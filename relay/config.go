@@ -56,6 +56,16 @@ type ReportSource interface {
 	Report() (*protocol.HelperReport, <-chan struct{})
 }
 
+// Recorder is told every byte that goes over the downstream connection of each
+// session. It is called from the goroutines that forward, which wait for it.
+type Recorder interface {
+	Opened(session uint64, downstream, upstream string)
+	// Record takes bytes of one direction, in the order of the wire. b is not to be
+	// kept or changed.
+	Record(session uint64, dir Direction, b []byte)
+	Closed(session uint64)
+}
+
 // Config says what a Relay is to do. The zero value of every duration is a
 // default that its comment names.
 type Config struct {
@@ -101,6 +111,9 @@ type Config struct {
 	// ReportInterval is how often ModeStrip sends an unchanged report again.
 	// 0 means 3 s.
 	ReportInterval time.Duration
+
+	// Recorder is told what goes over the wire. nil: nobody.
+	Recorder Recorder
 
 	// Logger gets one line per session and per change of state. The zero value
 	// logs nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -150,6 +151,11 @@ func (r *Relay) serve(ctx context.Context, conn net.Conn) {
 	r.sessions[s.id] = s
 	r.mu.Unlock()
 
+	if rec := r.cfg.Recorder; rec != nil {
+		s.downstream.record = func(dir Direction, b []byte) { rec.Record(s.id, dir, b) }
+		rec.Opened(s.id, conn.RemoteAddr().String(), strings.Join(r.addrs.strings(), ","))
+		defer rec.Closed(s.id)
+	}
 	err := s.run(ctx)
 
 	r.mu.Lock()

@@ -66,6 +66,9 @@ type wire struct {
 
 	reading rawReading // owned by the reader
 	writing rawWriting // owned by the writer
+
+	// record is told what was read and what is about to be written; nil: nobody.
+	record func(Direction, []byte)
 }
 
 // errNoBytes says that a read that must not wait found nothing.
@@ -89,6 +92,18 @@ func newWire(conn net.Conn) *wire {
 // read reads once to the inbox. Without wait it is errNoBytes when nothing is
 // there. io.EOF says that the peer sends no more.
 func (w *wire) read(in *inbox, wait bool) error {
+	if w.record == nil {
+		return w.readOnce(in, wait)
+	}
+	before := in.n
+	err := w.readOnce(in, wait)
+	if in.n > before {
+		w.record(Upstream, in.buf[before:in.n])
+	}
+	return err
+}
+
+func (w *wire) readOnce(in *inbox, wait bool) error {
 	if w.raw != nil {
 		return w.rawRead(in, wait)
 	}
@@ -112,6 +127,9 @@ func (w *wire) read(in *inbox, wait bool) error {
 
 // write writes all of b.
 func (w *wire) write(b []byte) error {
+	if w.record != nil {
+		w.record(Downstream, b)
+	}
 	if w.raw != nil {
 		return w.rawWrite(b)
 	}

@@ -1,0 +1,215 @@
+package trace
+
+import (
+	"strings"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// Phase is how far a connection has come.
+type Phase uint8
+
+// The phases.
+const (
+	PhaseStartup Phase = iota // the downstream's startup packets have no type byte
+	PhaseLogin                // up to the first ReadyForQuery
+	PhaseSession
+	PhaseOpaque // encrypted: nothing can be read
+)
+
+// Copy is what CopyData carries between CopyBothResponse or CopyOutResponse and
+// ReadyForQuery.
+type Copy uint8
+
+// The kinds of a copy.
+const (
+	CopyNone Copy = iota
+	CopyPhysical
+	CopyLogical
+	CopySlotState // a relay's sidecar channel
+	CopyBackup    // BASE_BACKUP
+	CopyOther
+	CopyUnknown // its begin was not seen
+)
+
+// maxOutstanding and maxCommand bound what a Conversation keeps of commands.
+const (
+	maxOutstanding = 64
+	maxCommand     = 8 << 10
+	maxColumns     = 1664 // MaxTupleAttributeNumber (htup_details.h)
+)
+
+// Conversation is what both directions of a connection know together about where
+// the protocol stands. It is pure. Frames go in, in the order in which they went
+// over the wire. The zero value is a connection that has just been opened.
+type Conversation struct {
+	Phase Phase
+	Copy  Copy
+
+	// Version is the protocol version of the StartupMessage; 0 before it.
+	Version uint32
+
+	// Answers is how many one-byte answers, to SSLRequest or GSSENCRequest, the
+	// upstream owes.
+	Answers int
+
+	// Slot is the slot of the last START_REPLICATION; "" when it named none.
+	Slot string
+
+	commands []string // without an answer yet, oldest first
+	request  uint32   // of the last Authentication: what the next response is
+	columns  []string // of the last RowDescription
+}
+
+// Command returns the command that is being answered.
+func (c *Conversation) Command() string {
+	if len(c.commands) == 0 {
+		return ""
+	}
+	return c.commands[0]
+}
+
+// StartupPacket notes a packet without type byte from the downstream.
+func (c *Conversation) StartupPacket(code uint32, body []byte) {
+	switch code {
+	case protocol.SSLRequestCode, protocol.GSSENCRequestCode:
+		c.Answers++
+	case protocol.CancelRequestCode:
+	default:
+		c.Version, c.Phase = code, PhaseLogin
+	}
+}
+
+// Answered notes the one byte that answers SSLRequest or GSSENCRequest.
+func (c *Conversation) Answered(answer byte) {
+	c.Answers--
+	if answer == 'S' || answer == 'G' {
+		c.Phase = PhaseOpaque
+	}
+}
+
+// Frame notes a frame. body may be the begin of a larger one.
+func (c *Conversation) Frame(dir Direction, kind byte, body []byte) {
+	if dir == Upstream {
+		c.fromDownstream(kind, body)
+		return
+	}
+	c.fromUpstream(kind, body)
+}
+
+func (c *Conversation) fromDownstream(kind byte, body []byte) {
+	switch kind {
+	case protocol.FrameQuery, 'P', protocol.FrameFunctionCall:
+		if len(c.commands) >= maxOutstanding {
+			c.commands = c.commands[1:]
+		}
+		text := ""
+		if kind == protocol.FrameQuery {
+			query, _, _ := strings.Cut(string(body[:min(len(body), maxCommand)]), "\x00")
+			text = query
+		}
+		if kind != 'P' {
+			c.commands = append(c.commands, text)
+		}
+	case protocol.FrameSync:
+		if c.Copy == CopyNone && len(c.commands) < maxOutstanding {
+			c.commands = append(c.commands, "")
+		}
+	}
+}
+
+func (c *Conversation) fromUpstream(kind byte, body []byte) {
+	switch kind {
+	case protocol.FrameAuthentication:
+		var m protocol.Authentication
+		if m.Decode(body) == nil {
+			c.request = m.Request
+		}
+	case protocol.FrameReadyForQuery:
+		if c.Phase == PhaseSession && len(c.commands) > 0 {
+			c.commands = c.commands[1:]
+		}
+		c.Phase, c.Copy, c.columns = PhaseSession, CopyNone, nil
+	case 'T':
+		var m protocol.RowDescription
+		c.columns = c.columns[:0]
+		if m.Decode(body) == nil {
+			for _, column := range m.Columns[:min(len(m.Columns), maxColumns)] {
+				c.columns = append(c.columns, column.Name)
+			}
+		}
+	case protocol.FrameCopyBoth:
+		c.beginCopyBoth()
+	case 'H':
+		c.Copy = CopyOther
+		if hasKeyword(c.Command(), "BASE_BACKUP") {
+			c.Copy = CopyBackup
+		}
+	case 'G':
+		c.Copy = CopyOther
+	}
+}
+
+// beginCopyBoth says what a stream is by the command that asked for it.
+func (c *Conversation) beginCopyBoth() {
+	command := protocol.ParseCommand(c.Command())
+	switch command.Kind {
+	case protocol.CommandStartPhysical:
+		c.Copy, c.Slot = CopyPhysical, command.Slot
+	case protocol.CommandStartLogical:
+		c.Copy, c.Slot = CopyLogical, command.Slot
+	case protocol.CommandSlotState:
+		c.Copy, c.Slot = CopySlotState, ""
+	default:
+		c.Copy, c.Slot = CopyUnknown, ""
+	}
+}
+
+func hasKeyword(command, keyword string) bool {
+	command = strings.TrimLeft(command, " \t\r\n")
+	return len(command) >= len(keyword) && strings.EqualFold(command[:len(keyword)], keyword)
+}
+
+// joinLate says that the begin of the connection was not seen.
+func (c *Conversation) joinLate() {
+	if c.Phase == PhaseStartup || c.Phase == PhaseLogin {
+		c.Phase = PhaseSession
+	}
+	if c.Copy == CopyNone && c.Command() == "" {
+		c.Copy = CopyUnknown
+	}
+}
+
+// Resume puts the Conversation where a capture says that it stood.
+func (c *Conversation) Resume(m *protocol.CaptureResume) {
+	*c = Conversation{Phase: Phase(m.Phase), Copy: Copy(m.Copy)}
+	if m.Command != "" {
+		c.commands = []string{m.Command}
+		c.Slot = protocol.ParseCommand(m.Command).Slot
+	}
+}
+
+// Resumption is what Resume reads.
+func (c *Conversation) Resumption() protocol.CaptureResume {
+	return protocol.CaptureResume{Phase: byte(c.Phase), Copy: byte(c.Copy), Command: c.Command()}
+}
+
+// String names what a copy carries.
+func (c Copy) String() string {
+	switch c {
+	case CopyNone:
+		return "none"
+	case CopyPhysical:
+		return "physical"
+	case CopyLogical:
+		return "logical"
+	case CopySlotState:
+		return "slot_state"
+	case CopyBackup:
+		return "base_backup"
+	case CopyOther:
+		return "other"
+	default:
+		return "unknown"
+	}
+}
