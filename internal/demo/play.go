@@ -68,11 +68,13 @@ func (s *scene) cut(ctx context.Context) error {
 	if err := wire.Kill9(); err != nil {
 		return err
 	}
-	goal := s.traffic.committed() + 100
 	s.say("kill -9 of the relay: b gets nothing more, traffic goes on")
-	return poll.Until(ctx, waitTime, "100 more transactions", func(context.Context) (bool, string) {
-		n := s.traffic.committed()
-		return n >= goal, fmt.Sprintf("%d of %d", n, goal)
+	return poll.Until(ctx, waitTime, "the subscriber to get ahead", func(ctx context.Context) (bool, string) {
+		const count = "SELECT count(*) FROM journal"
+		standby, err := cluster.QueryValue[int64](ctx, s.pair.B.Server, "postgres", count)
+		subscriber, errSubscriber := cluster.QueryValue[int64](ctx, s.subscriber, "postgres", count)
+		err = errors.Join(err, errSubscriber)
+		return err == nil && subscriber > standby+100, fmt.Sprintf("subscriber has %d, b %d, %v", subscriber, standby, err)
 	})
 }
 
