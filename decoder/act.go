@@ -1,18 +1,23 @@
 package decoder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
 // act begins what was decided. What a step changes is written to the ledger
-// before it begins, for all steps of one look in one write (I-10).
+// before it begins, for all steps of one look in one write (I-10). Steps that find
+// no session free wait in the queue until the next look, which decides anew.
 func (h *Helper) act(ctx context.Context, d *Decision) {
+	h.queue = nil
 	h.actAnchor(ctx, d)
-	steps := h.admit(d.Steps)
+	steps := slices.DeleteFunc(d.Steps, func(s Step) bool { return h.busy[s.Slot].cancel != nil })
 	if len(steps) == 0 {
 		return
 	}
@@ -26,58 +31,37 @@ func (h *Helper) act(ctx context.Context, d *Decision) {
 		}
 		return
 	}
-	for _, s := range steps {
+	h.queue = inOrder(steps, h.tracks)
+	h.pump(ctx)
+}
+
+// inOrder puts what makes and removes slots first, then advances; each database by
+// database, so that a session serves many, and there the longest waiting first.
+func inOrder(steps []Step, tracks map[string]Track) []Step {
+	class := func(s Step) int {
+		if s.Kind == StepAdvance {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		return cmp.Or(class(a)-class(b), strings.Compare(a.Database, b.Database),
+			tracks[a.Slot].LastAdvance.Compare(tracks[b.Slot].LastAdvance))
+	})
+	return steps
+}
+
+// pump begins queued steps while there are sessions for them. Advances leave one
+// free, so that long ones never keep a new slot waiting.
+func (h *Helper) pump(ctx context.Context) {
+	for len(h.queue) > 0 && len(h.busy) < h.cfg.MaxSessions {
+		s := h.queue[0]
+		if s.Kind == StepAdvance && len(h.busy) >= max(1, h.cfg.MaxSessions-1) {
+			return
+		}
+		h.queue = h.queue[1:]
 		h.begin(ctx, s)
 	}
-}
-
-// admit picks the steps that fit the sessions there are: what makes and removes
-// slots first, so that long advances never keep a new slot waiting.
-func (h *Helper) admit(steps []Step) []Step {
-	var picked []Step
-	room := h.cfg.MaxSessions - len(h.busy)
-	for _, s := range steps {
-		switch s.Kind {
-		case StepAdvance:
-			continue
-		case StepCopy, StepDrop:
-			if room <= 0 {
-				continue
-			}
-			room--
-		}
-		picked = append(picked, s)
-	}
-	if h.cfg.MaxSessions > 1 {
-		room-- // one session is kept for the slots to come
-	}
-	// The slots that have waited longest come first.
-	for room > 0 {
-		best := -1
-		for i, s := range steps {
-			if s.Kind != StepAdvance || h.busy[s.Slot].cancel != nil || contains(picked, s.Slot) {
-				continue
-			}
-			if best < 0 || h.tracks[s.Slot].LastAdvance.Before(h.tracks[steps[best].Slot].LastAdvance) {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
-		picked = append(picked, steps[best])
-		room--
-	}
-	return picked
-}
-
-func contains(steps []Step, slot string) bool {
-	for _, s := range steps {
-		if s.Slot == slot {
-			return true
-		}
-	}
-	return false
 }
 
 // begin runs a step that needs the standby in a goroutine of its own. Its
@@ -142,6 +126,9 @@ func (h *Helper) settle(r result) {
 	t.LastError, t.LastDetail, t.RetryAt = ReasonNone, "", time.Time{}
 	h.tracks[s.Slot] = t
 	delete(h.said, "slot "+s.Slot)
+	if s.Kind == StepAdvance {
+		return
+	}
 	err := h.ledger.Update(func(rows map[string]LedgerRow) { writeOutcome(rows, s, r.lsn) })
 	h.sayLedger(err)
 	if s.Kind == StepCopy {
@@ -198,7 +185,8 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 			h.failAnchor(d.Anchor.Why, "")
 		}
 	}
-	if d.NeedSnapshot && time.Since(h.lastAsk) > 200*time.Millisecond {
+	since := time.Since(h.lastAsk)
+	if d.NeedSnapshot && since > 200*time.Millisecond || d.Reread > rereadLimit && since > rereadInterval {
 		h.lastAsk = time.Now()
 		h.snapshots++
 		if h.cfg.RequestSnapshot != nil {

@@ -13,7 +13,11 @@ import (
 // promotion ends with one more advance. So the pace follows the cost: every call
 // reads the WAL from restart_lsn again.
 func planAdvance(v *View, u *protocol.SlotState, l *LocalSlot, t Track) Step {
-	if l.Active || v.Now.Sub(t.LastAdvance) < advanceInterval(v) {
+	interval := advanceInterval(v)
+	if end := max(v.Standby.Receive, v.Standby.Replay); end > l.RestartLSN+v.Settings.RetainBudget {
+		interval = v.Settings.AdvanceInterval // a full disk is worse than a busy core
+	}
+	if l.Active || v.Now.Sub(t.LastAdvance) < interval {
 		return Step{}
 	}
 	target := min(u.ConfirmedFlushLSN, v.Standby.Replay, l.ConfirmedFlushLSN+v.Settings.MaxStep)

@@ -27,6 +27,11 @@ func Decide(v *View) Decision {
 			}
 		}
 	}
+	for i := range d.Slots {
+		if l, ok := v.Standby.Slot(d.Slots[i].Name); ok && d.Slots[i].State == StateReady && l.RestartLSN < l.ConfirmedFlushLSN {
+			d.Reread = max(d.Reread, l.ConfirmedFlushLSN-l.RestartLSN)
+		}
+	}
 	gone, steps := judgeGone(v, top, d.Tracks)
 	d.Slots = append(d.Slots, gone...)
 	d.Steps = append(d.Steps, steps...)

@@ -14,7 +14,8 @@ type Decision struct {
 	Slots        []SlotStatus
 	Steps        []Step
 	Anchor       AnchorStep
-	NeedSnapshot bool             // a running-xacts record would help
+	NeedSnapshot bool             // a running-xacts record is waited for
+	Reread       protocol.LSN     // most bytes of WAL that a ready slot has behind its position
 	Tracks       map[string]Track // the tracks with what this look has shown
 	AnchorProven bool
 }

@@ -64,6 +64,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
+		f.cfg.Helper.inbox.trouble(err.Error())
 		if errors.Is(err, ErrNoRelay) {
 			f.cfg.Helper.NoRelay()
 		}

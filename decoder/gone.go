@@ -13,8 +13,12 @@ func judgeGone(v *View, top verdict, tracks map[string]Track) (list []SlotStatus
 	if top.bad() {
 		return nil, nil
 	}
+	upstream := make(map[string]bool, len(v.Upstream.Message.Slots))
+	for i := range v.Upstream.Message.Slots {
+		upstream[v.Upstream.Message.Slots[i].Name] = true
+	}
 	for name, row := range v.Owned {
-		if slices.ContainsFunc(v.Upstream.Message.Slots, func(u protocol.SlotState) bool { return u.Name == name }) {
+		if upstream[name] {
 			continue
 		}
 		local, exists := v.Standby.Slot(name)

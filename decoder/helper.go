@@ -33,11 +33,17 @@ type Config struct {
 const (
 	lookInterval       = time.Second
 	minLookInterval    = 20 * time.Millisecond
+	queueLookInterval  = 200 * time.Millisecond // while steps wait for a session
 	lookTimeout        = 5 * time.Second
 	checkpointInterval = 10 * time.Second
 	defaultMaxSessions = 4
 	stallTimeout       = 5 * time.Second // replay at rest while WAL waits, before our work is given up
 	anchorRetry        = 2 * time.Second
+
+	// What slots would read again at their next advance is cut down by a running-xacts
+	// record on the upstream, some 60 bytes of WAL.
+	rereadLimit    = protocol.LSN(16 << 20)
+	rereadInterval = 5 * time.Second
 )
 
 // Helper keeps the standby's slots. One goroutine, Run's, owns its state; steps
@@ -59,6 +65,7 @@ type Helper struct {
 	ready       map[string]bool       // slots that were ready at the last look
 	tracks      map[string]Track
 	busy        map[string]stepRun
+	queue       []Step // recorded and waiting for a session; each look makes it anew
 	anchor      Anchor
 	anchorConn  *anchorSession
 	anchorStop  context.CancelFunc
@@ -172,8 +179,11 @@ func (h *Helper) Run(ctx context.Context) error {
 				continue
 			}
 		case r := <-h.results:
-			h.settle(r)
-			h.drainResults()
+			changed := h.settleAll(r)
+			h.pump(ctx)
+			if !changed || len(h.queue) > 0 && time.Since(h.lastLook) < queueLookInterval {
+				continue
+			}
 		case <-timer.C:
 		}
 		if wait := minLookInterval - time.Since(h.lastLook); wait > 0 {
@@ -199,13 +209,16 @@ func (h *Helper) nextLook() time.Duration {
 	return lookInterval
 }
 
-func (h *Helper) drainResults() {
+// settleAll settles a result and those behind it. It reports whether any of them
+// changed what exists: an advance does not, and is no reason to look at once.
+func (h *Helper) settleAll(r result) (changed bool) {
 	for {
+		changed = changed || r.step.Kind != StepAdvance || r.err != nil
+		h.settle(r)
 		select {
-		case r := <-h.results:
-			h.settle(r)
+		case r = <-h.results:
 		default:
-			return
+			return changed
 		}
 	}
 }
@@ -218,16 +231,17 @@ func (h *Helper) shutdown() {
 	h.closeAnchor()
 	done := make(chan struct{})
 	go func() { h.workers.Wait(); close(done) }()
-	for {
+	for running := true; running; {
 		select {
 		case r := <-h.results:
 			h.settle(r)
-			continue
 		case <-done:
+			running = false
 		}
-		break
 	}
-	h.drainResults()
+	for len(h.results) > 0 {
+		h.settle(<-h.results)
+	}
 	h.closeAnchor()
 	if h.monitor != nil {
 		closeSession(h.monitor)

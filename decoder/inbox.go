@@ -45,7 +45,7 @@ func (b *inbox) put(m *protocol.SlotMessage, now time.Time) {
 		b.epochs = slices.Delete(b.epochs, 0, 1)
 	}
 	b.epochs = append(b.epochs, epochMark{m.Epoch, m.Sequence})
-	b.newest.Message, b.newest.Arrived, b.newest.NoRelay = m, now, false
+	b.newest.Message, b.newest.Arrived, b.newest.NoRelay, b.newest.Trouble = m, now, false, ""
 	b.signal()
 }
 
@@ -73,6 +73,13 @@ func (b *inbox) noRelay() {
 		b.newest.NoRelay = true
 		b.signal()
 	}
+}
+
+// trouble notes why the relay cannot be reached; the next message clears it.
+func (b *inbox) trouble(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.newest.Trouble = why
 }
 
 // get returns what is newest.

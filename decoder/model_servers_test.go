@@ -202,5 +202,6 @@ func (s *modelStandby) view(anchor string) Standby {
 	if s.anchor != nil {
 		add(anchor, s.anchor, true)
 	}
+	sortSlots(v.Slots)
 	return v
 }

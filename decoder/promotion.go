@@ -47,6 +47,7 @@ func (h *Helper) promote(ctx context.Context) {
 	for _, run := range h.busy {
 		run.cancel()
 	}
+	h.queue = nil
 	for len(h.busy) > 0 {
 		h.settle(<-h.results)
 	}
@@ -95,8 +96,14 @@ func (r *PromotionReport) mergeInto(old *PromotionReport) {
 func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
 	room := make(chan struct{}, h.cfg.MaxSessions)
 	var wg sync.WaitGroup
+	order := make([]*PromotionSlot, len(report.Slots))
 	for i := range report.Slots {
-		p := &report.Slots[i]
+		order[i] = &report.Slots[i]
+	}
+	slices.SortStableFunc(order, func(a, b *PromotionSlot) int { // so that a session serves many
+		return strings.Compare(a.Database, b.Database)
+	})
+	for _, p := range order {
 		if p.Action != PromotionAdvance && p.Action != PromotionDrop {
 			continue
 		}

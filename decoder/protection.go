@@ -39,7 +39,7 @@ func overall(v *View) verdict {
 	case up.NoRelay && up.Message == nil:
 		return blocked(ReasonNoRelay, "")
 	case up.Message == nil:
-		return pending(ReasonNoUpstreamState, "")
+		return pending(ReasonNoUpstreamState, "%s", up.Trouble)
 	case up.Message.SystemIdentifier != s.SystemIdentifier: // I-6
 		return blocked(ReasonOtherSystem, "upstream %d, standby %d", up.Message.SystemIdentifier, s.SystemIdentifier)
 	case s.ReceivedTLI == 0:
@@ -48,11 +48,18 @@ func overall(v *View) verdict {
 		return pending(ReasonTimelineDiffers, "the relay's server is on timeline %d, the standby receives %d",
 			up.Message.TimelineID, s.ReceivedTLI)
 	case stale(v):
-		return pending(ReasonUpstreamStale, "last message %s ago", v.Now.Sub(up.Arrived).Round(1e8))
+		return pending(ReasonUpstreamStale, "last message %s ago%s", v.Now.Sub(up.Arrived).Round(1e8), after(up.Trouble))
 	case s.Replay == protocol.InvalidLSN:
 		return pending(ReasonNothingReplayed, "")
 	}
 	return verdict{}
+}
+
+func after(trouble string) string {
+	if trouble == "" {
+		return ""
+	}
+	return ": " + trouble
 }
 
 // maxInterval bounds what a relay may announce as its heartbeat interval.

@@ -66,6 +66,7 @@ func readStandby(ctx context.Context, conn *pgx.Conn) (standbyFacts, error) {
 		return f, fmt.Errorf("read the standby's receive position: %w", err)
 	}
 	f.Slots, err = slotcatalog.Read(ctx, conn)
+	sortSlots(f.Slots)
 	return f, err
 }
 

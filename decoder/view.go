@@ -1,6 +1,8 @@
 package decoder
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotferry/slotferry/internal/slotcatalog"
@@ -25,6 +27,7 @@ type View struct {
 type Settings struct {
 	AdvanceInterval time.Duration // least time between two advances of one slot
 	AdvanceShare    float64       // most CPU time of advancing, as a share of one core
+	RetainBudget    protocol.LSN  // WAL bytes that a slot keeps on the standby, past which AdvanceShare does not count
 	MaxStep         protocol.LSN  // most WAL bytes one advance call moves a slot
 	AnchorBudget    protocol.LSN  // most WAL bytes the anchor may hold for slots that lag
 	AnchorInterval  time.Duration // least time between two advances of the anchor
@@ -37,6 +40,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		AdvanceInterval: 5 * time.Second,
 		AdvanceShare:    0.05,
+		RetainBudget:    1 << 30,
 		MaxStep:         256 << 20,
 		AnchorBudget:    1 << 30,
 		AnchorInterval:  10 * time.Second,
@@ -69,7 +73,7 @@ type Standby struct {
 	ApplyDelay                time.Duration // recovery_min_apply_delay
 	ReplayPaused              bool
 
-	Slots []LocalSlot // all of them, physical ones too
+	Slots []LocalSlot // all of them, physical ones too, by name
 }
 
 // LocalSlot is a slot of the standby.
@@ -77,12 +81,16 @@ type LocalSlot = slotcatalog.Slot
 
 // Slot returns the standby's slot of that name.
 func (s *Standby) Slot(name string) (LocalSlot, bool) {
-	for i := range s.Slots {
-		if s.Slots[i].Name == name {
-			return s.Slots[i], true
-		}
+	i, ok := slices.BinarySearchFunc(s.Slots, name, func(l LocalSlot, name string) int { return strings.Compare(l.Name, name) })
+	if !ok {
+		return LocalSlot{}, false
 	}
-	return LocalSlot{}, false
+	return s.Slots[i], true
+}
+
+// sortSlots puts slots into the order that Standby.Slots has.
+func sortSlots(slots []LocalSlot) {
+	slices.SortFunc(slots, func(a, b LocalSlot) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Upstream is what the last accepted slot message said. A message of another
@@ -92,6 +100,7 @@ type Upstream struct {
 	Arrived     time.Time
 	OtherSystem uint64 // system identifier of a refused message, 0: none
 	NoRelay     bool   // the address answers, but not as a relay
+	Trouble     string // why there is no connection to the relay, "": there is one, or nobody knows
 }
 
 // Anchor is the state of the anchor slot.

@@ -244,6 +244,7 @@ func (b *viewText) standby(name, lsn string, a args) {
 		l.InactiveSince = protocol.Micros(a.ago(t, "inactive_since"))
 	}
 	s.Slots = append(s.Slots, l)
+	sortSlots(s.Slots)
 }
 
 func (b *viewText) anchor(phase, position string, a args) {
@@ -316,6 +317,8 @@ func (b *viewText) set(name, value string) {
 	case "switch": // TLI@LSN
 		tli, lsn, _ := strings.Cut(value, "@")
 		s.SwitchTLI, s.Switch = uint32(b.number(tli)), b.lsn(lsn)
+	case "retain_budget":
+		b.v.Settings.RetainBudget = b.lsn(value)
 	case "anchor_budget":
 		b.v.Settings.AnchorBudget = b.lsn(value)
 	default:
