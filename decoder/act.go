@@ -186,7 +186,7 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 		}
 	}
 	since := time.Since(h.lastAsk)
-	if d.NeedSnapshot && since > 200*time.Millisecond || d.Reread > rereadLimit && since > rereadInterval {
+	if d.NeedSnapshot && since > snapshotInterval || (d.CascadeWaits || d.Reread > rereadLimit) && since > rereadInterval {
 		h.lastAsk = time.Now()
 		h.snapshots++
 		if h.cfg.RequestSnapshot != nil {

@@ -32,6 +32,9 @@ func Decide(v *View) Decision {
 			d.Reread = max(d.Reread, l.ConfirmedFlushLSN-l.RestartLSN)
 		}
 	}
+	d.CascadeWaits = slices.ContainsFunc(v.Standby.Slots, func(l LocalSlot) bool {
+		return l.Physical && l.Active && l.Xmin != 0 && l.CatalogXmin == 0 // feedback comes, but of no logical slot yet
+	})
 	gone, steps := judgeGone(v, top, d.Tracks)
 	d.Slots = append(d.Slots, gone...)
 	d.Steps = append(d.Steps, steps...)

@@ -40,6 +40,8 @@ const (
 	stallTimeout       = 5 * time.Second // replay at rest while WAL waits, before our work is given up
 	anchorRetry        = 2 * time.Second
 
+	snapshotInterval = 200 * time.Millisecond // between two requests for a running-xacts record
+
 	// What slots would read again at their next advance is cut down by a running-xacts
 	// record on the upstream, some 60 bytes of WAL.
 	rereadLimit    = protocol.LSN(16 << 20)

@@ -77,6 +77,18 @@ func OpenLedger(dir string, node NodeIdentity) (l *Ledger, setAside string, err 
 	return l, fmt.Sprintf("ledger renamed to %s: %s", filepath.Base(aside), why), l.write()
 }
 
+// readLedgerRows reads the ledger in dir without touching it; none is an empty one.
+func readLedgerRows(dir string) (ledgerBody, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ledgerFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ledgerBody{}, nil
+	case err != nil:
+		return ledgerBody{}, fmt.Errorf("read ledger: %w", err)
+	}
+	return parseLedger(raw)
+}
+
 // parseLedger reads a ledger file. Nothing of a file with an error is believed.
 func parseLedger(raw []byte) (ledgerBody, error) {
 	var b ledgerBody

@@ -71,10 +71,14 @@ func (h *Helper) observe(ctx context.Context) error {
 	return nil
 }
 
-func (h *Helper) openLedger() error {
-	h.node = NodeIdentity{
+func (h *Helper) identity() NodeIdentity {
+	return NodeIdentity{
 		SystemIdentifier: h.standby.SystemIdentifier, DataDirectory: h.standby.dataDirectory, Host: h.cfg.Host,
 	}
+}
+
+func (h *Helper) openLedger() error {
+	h.node = h.identity()
 	ledger, setAside, err := OpenLedger(h.cfg.StateDir, h.node)
 	if err != nil {
 		return err

@@ -31,14 +31,12 @@ SELECT (pg_catalog.pg_control_system()).system_identifier,
        extract(epoch FROM coalesce(pg_catalog.current_setting('idle_replication_slot_timeout', true), '0')::interval)::float8,
        extract(epoch FROM pg_catalog.current_setting('recovery_min_apply_delay')::interval)::float8,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_is_wal_replay_paused() ELSE false END,
-       pg_catalog.current_setting('data_directory'),
-       coalesce(pg_catalog.current_setting('cluster_name', true), '')`
+       pg_catalog.current_setting('data_directory')`
 
 // standbyFacts is what one look at the standby brings beside the View's part.
 type standbyFacts struct {
 	Standby
 	dataDirectory string
-	clusterName   string
 }
 
 // readStandby looks at the standby once.
@@ -50,7 +48,7 @@ func readStandby(ctx context.Context, conn *pgx.Conn) (standbyFacts, error) {
 	var statusInterval, idleTimeout, applyDelay float64
 	err := conn.QueryRow(ctx, standbyQuery).Scan(&sysid, &f.ServerVersionNum, &f.InRecovery, &replay, &receive, &tli,
 		&f.WALLevel, &f.HotStandbyFeedback, &statusInterval, &f.PrimarySlotName, &f.SyncReplicationSlots,
-		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &f.ReplayPaused, &f.dataDirectory, &f.clusterName)
+		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &f.ReplayPaused, &f.dataDirectory)
 	if err != nil {
 		return f, fmt.Errorf("read the standby's state: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -31,15 +32,22 @@ to, not before: "slotferry status" says which are, and why others are not.`,
 		Flags: join([]cli.Flag{
 			texts("listen", "accept the walreceiver's connection on `HOST:PORT`; repeatable. Default: off, the standby streams from the relay itself"),
 			text("upstream", "", "`CONNINFO` of the relay; several hosts are tried in order"),
-		}, standbyFlags(), proxyFlags(), processFlags()),
+			yes("drop-all", "drop every slot that a helper with this --state-dir has made on the standby, and end: to take slotferry out of service. --upstream is not needed"),
+		}, standbyFlags(), onceFlags(), proxyFlags(), processFlags()),
 		Action: runHelper,
 	}
 }
 
 func runHelper(c *cli.Context) error {
+	if c.Bool("drop-all") {
+		return runDropAll(c)
+	}
 	s := newSettings(c)
 	listen, upstream := s.listen("listen", false), s.conninfo("upstream", true)
 	helper := s.helper()
+	if c.Bool("dry-run") && len(listen) > 0 {
+		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
+	}
 	p, err := newProcess(s)
 	if err != nil {
 		return err
@@ -53,6 +61,9 @@ func runHelper(c *cli.Context) error {
 		})
 		if err != nil {
 			return usageError(err)
+		}
+		if c.Bool("dry-run") {
+			return printPlan(c, p.helper, feed.Run)
 		}
 		p.add("feed", feed.Run)
 		return p.run(c.Context)
@@ -77,6 +88,7 @@ func (s *settings) helper() decoder.Config {
 	}
 	cfg.Settings.AdvanceInterval = s.duration("advance-interval", 100*time.Millisecond, time.Hour)
 	cfg.Settings.AnchorBudget = protocol.LSN(s.size("anchor-budget", 16<<20))
+	cfg.Settings.RetainBudget = protocol.LSN(s.size("retain-budget", 16<<20))
 	return cfg
 }
 

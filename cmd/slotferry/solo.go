@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -29,7 +30,7 @@ status" says which slots are safe to fail over to, and why others are not.`,
 			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, slotSourceFlags(), standbyFlags(), proxyFlags(), processFlags()),
+		}, slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags()),
 		Action: runSolo,
 	}
 }
@@ -42,6 +43,9 @@ func runSolo(c *cli.Context) error {
 		source.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
 	}
 	helper := s.helper()
+	if c.Bool("dry-run") && len(listen) > 0 {
+		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
+	}
 	p, err := newProcess(s)
 	if err != nil {
 		return err
@@ -54,8 +58,12 @@ func runSolo(c *cli.Context) error {
 	if err := p.addHelper(helper); err != nil {
 		return err
 	}
+	slotState := delivery{from: p.source, to: p.helper}.run
+	if c.Bool("dry-run") {
+		return printPlan(c, p.helper, p.source.Run, slotState)
+	}
 	p.add("slot source", p.source.Run)
-	p.add("slot state", delivery{from: p.source, to: p.helper}.run)
+	p.add("slot state", slotState)
 	if len(listen) > 0 {
 		p.relay, err = relay.New(relay.Config{
 			Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"),

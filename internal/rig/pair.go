@@ -106,17 +106,12 @@ func (cfg *Config) serverDir(name string) string {
 // prepare writes down the processes of a node whose upstream, when it is a
 // standby, is the other.
 func (p *Pair) prepare(n, other *Node) {
-	addr := func(name string) string { return "127.0.0.1:" + strconv.Itoa(p.ports[name]) }
-	server := func(n *Node) string {
-		return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres", p.ports[n.Name])
-	}
-	relayPort := func(n *Node) int { return p.ports[n.Name+"-relay"] }
+	addr := p.addr
+	server, relayConninfo := p.serverConninfo, p.relayConninfo(n)
 	helperArgs := append([]string{
-		"--standby", server(n), "--state-dir", filepath.Join(p.cfg.Dir, n.Name+"-state"),
-		"--http", addr(n.Name + "-helper-http"),
+		"--standby", server(n), "--state-dir", p.stateDir(n), "--http", addr(n.Name + "-helper-http"),
 	}, p.cfg.Flags...)
 	helperURL := "http://" + addr(n.Name+"-helper-http")
-	relayConninfo := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", relayPort(other))
 	switch p.cfg.Mode {
 	case Solo:
 		n.listen = addr(n.Name + "-helper")
@@ -137,6 +132,24 @@ func (p *Pair) prepare(n, other *Node) {
 	}, p.cfg.RelayFlags...)
 	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"), relayArgs...)
 }
+
+func (p *Pair) addr(port string) string { return "127.0.0.1:" + strconv.Itoa(p.ports[port]) }
+
+// serverConninfo is where a node's server is reached by its relay and its helper.
+func (p *Pair) serverConninfo(n *Node) string {
+	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres", p.ports[n.Name])
+}
+
+// relayConninfo is where a node's helper reaches the other node's relay.
+func (p *Pair) relayConninfo(n *Node) string {
+	other := p.A
+	if n == p.A {
+		other = p.B
+	}
+	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", p.ports[other.Name+"-relay"])
+}
+
+func (p *Pair) stateDir(n *Node) string { return filepath.Join(p.cfg.Dir, n.Name+"-state") }
 
 func (n *Node) start(ctx context.Context) error {
 	if n.Relay != nil {

@@ -1,0 +1,43 @@
+package decoder
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Plan decides once, as Run would at its first look, and does nothing: no slot, no
+// session for one, no ledger is touched. It waits for a first slot message, which
+// Deliver brings, until the context ends. A ledger that is there is read.
+func (h *Helper) Plan(ctx context.Context) (Decision, error) {
+	defer h.shutdown()
+	rows, err := readLedgerRows(h.cfg.StateDir)
+	if err != nil {
+		return Decision{}, err
+	}
+	tick := time.NewTicker(lookInterval / 4)
+	defer tick.Stop()
+	for h.inbox.get().Message == nil {
+		select {
+		case <-ctx.Done():
+			up := h.inbox.get()
+			return Decision{}, fmt.Errorf("wait for a slot message%s: %w", after(up.Trouble), ctx.Err())
+		case <-tick.C:
+		}
+	}
+	if err := h.observe(ctx); err != nil {
+		return Decision{}, err
+	}
+	h.node = h.identity()
+	if why := rows.foreignTo(h.node); why != "" {
+		rows.Slots = nil
+	}
+	h.ledger = &Ledger{body: rows}
+	for name, row := range rows.Slots {
+		h.tracks[name] = row.track()
+	}
+	up := h.takeMessage(h.inbox.get())
+	h.readSwitch(ctx)
+	view := h.view(up)
+	return Decide(&view), nil
+}

@@ -1,0 +1,70 @@
+package rig
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/slotferry/slotferry/internal/cluster/clustertest"
+)
+
+// Taking slotferry into and out of service: a dry run says what would be done and
+// does nothing, --drop-all leaves the standby without a slot of ours and with all
+// others.
+func TestDryRunAndDropAll(t *testing.T) {
+	clustertest.EachMajor(t, func(t *testing.T, major int) {
+		p := newTestPair(t, major, Sidecar)
+		p.waitAnchor(p.B)
+		p.createSlot(p.A, "one")
+		p.createSlot(p.A, "two")
+		p.waitReady(p.B, "one")
+		p.waitReady(p.B, "two")
+		clustertest.Exec(t, p.B.Server, "postgres",
+			"SELECT pg_copy_logical_replication_slot(slot_name, 'somebodys', false) FROM pg_replication_slots WHERE temporary LIMIT 1",
+			"SELECT pg_create_physical_replication_slot('physical')")
+
+		if out, code := p.run(p.B, "helper", "--drop-all"); code != 1 || !strings.Contains(out, "Stop the helper first") {
+			t.Errorf("while the helper runs: status %d, %s", code, out)
+		}
+		if err := p.B.Helper.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		p.createSlot(p.A, "three")
+		out, code := p.run(p.B, "helper", "--dry-run", "--upstream", p.relayConninfo(p.B))
+		for _, want := range []string{"slot one ready", "slot three pending: no_anchor", "anchor create"} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("dry run: status %d, want %q in:\n%s", code, want, out)
+			}
+		}
+		if exists(t, p.B, "three") {
+			t.Error("a dry run has made a slot")
+		}
+
+		out, code = p.run(p.B, "helper", "--drop-all")
+		if code != 0 || !strings.Contains(out, "dropped one\ndropped two\n") {
+			t.Errorf("drop all: status %d, %s", code, out)
+		}
+		for slot, want := range map[string]bool{"one": false, "two": false, "somebodys": true, "physical": true} {
+			if exists(t, p.B, slot) != want {
+				t.Errorf("slot %s is there: %t, want %t", slot, !want, want)
+			}
+		}
+		if out, code = p.run(p.B, "helper", "--drop-all"); code != 0 || !strings.Contains(out, "no slot of slotferry's") {
+			t.Errorf("a second time: status %d, %s", code, out)
+		}
+	})
+}
+
+// run runs a command of the binary with a node's helper's settings to its end.
+func (p *testPair) run(n *Node, args ...string) (output string, status int) {
+	p.t.Helper()
+	args = append(args, "--standby", p.serverConninfo(n), "--state-dir", p.stateDir(n))
+	out, err := exec.CommandContext(p.t.Context(), p.cfg.Binary, args...).CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); ok {
+		return string(out), exit.ExitCode()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(out), 0
+}
