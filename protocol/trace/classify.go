@@ -18,8 +18,17 @@ func (s *Session) classify(dir Direction, m *Message) {
 	switch {
 	case m.frame == protocol.FrameCopyData:
 		s.classifyCopy(dir, m)
+	case s.conv.outOfPlace(dir, m.frame):
+		m.Fault, m.Note = true, "it has no place within a copy"
+		if m.Name == "" {
+			m.Name = "Unknown"
+		}
 	case m.Name == "":
 		m.Name, m.Note = "Unknown", "the protocol has no message of type "+quoted(m.frame)
+	case m.Missing == 0 && int64(len(m.body)) == m.Length-protocol.FrameHeaderLen && s.check(dir, m) != nil:
+		m.Fault = true // describe says what it is
+	}
+	switch {
 	case dir == Downstream && m.frame == protocol.FrameAuthentication:
 		var a protocol.Authentication
 		if a.Decode(m.body) == nil {
@@ -28,6 +37,37 @@ func (s *Session) classify(dir Direction, m *Message) {
 	case dir == Upstream && m.frame == 'p':
 		m.Name = s.conv.responseName()
 	}
+}
+
+// check decodes a whole frame for the sake of the error.
+func (s *Session) check(dir Direction, m *Message) error {
+	var err error
+	switch {
+	case dir == Upstream && (m.frame == protocol.FrameQuery || m.frame == protocol.FrameCopyFail):
+		_, err = protocol.DecodeString(m.Name, m.body)
+	case dir == Upstream:
+	case m.frame == protocol.FrameCommandComplete:
+		_, err = protocol.DecodeString(m.Name, m.body)
+	case m.frame == protocol.FrameErrorResponse || m.frame == protocol.FrameNotice:
+		_, err = protocol.DecodeErrorFields(m.body)
+	case m.frame == protocol.FrameReadyForQuery:
+		_, err = protocol.DecodeReadyForQuery(m.body)
+	case m.frame == protocol.FrameAuthentication:
+		err = (&protocol.Authentication{}).Decode(m.body)
+	case m.frame == protocol.FrameBackendKeyData:
+		err = (&protocol.BackendKeyData{}).Decode(m.body)
+	case m.frame == protocol.FrameNegotiate:
+		err = (&protocol.NegotiateProtocolVersion{}).Decode(m.body)
+	case m.frame == 'S':
+		err = (&protocol.ParameterStatus{}).Decode(m.body)
+	case m.frame == 'T':
+		err = (&protocol.RowDescription{}).Decode(m.body)
+	case m.frame == 'D':
+		err = s.row.Decode(m.body)
+	case m.frame == 'G' || m.frame == 'H' || m.frame == protocol.FrameCopyBoth:
+		err = (&protocol.CopyResponse{}).Decode(m.body)
+	}
+	return err
 }
 
 // note moves the conversation, and what depends on it, behind a frame.

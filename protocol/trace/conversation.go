@@ -59,6 +59,7 @@ type Conversation struct {
 	commands []string // without an answer yet, oldest first
 	request  uint32   // of the last Authentication: what the next response is
 	columns  []string // of the last RowDescription
+	ended    [2]bool  // the direction's side of the copy has ended
 }
 
 // Command returns the command that is being answered.
@@ -90,6 +91,12 @@ func (c *Conversation) Answered(answer byte) {
 
 // Frame notes a frame. body may be the begin of a larger one.
 func (c *Conversation) Frame(dir Direction, kind byte, body []byte) {
+	switch kind {
+	case protocol.FrameCopyDone:
+		c.ended[dir] = true
+	case protocol.FrameCopyBoth:
+		c.ended = [2]bool{}
+	}
 	if dir == Upstream {
 		c.fromDownstream(kind, body)
 		return
@@ -125,6 +132,8 @@ func (c *Conversation) fromUpstream(kind byte, body []byte) {
 		if m.Decode(body) == nil {
 			c.request = m.Request
 		}
+	case protocol.FrameErrorResponse:
+		c.ended[Downstream] = true
 	case protocol.FrameReadyForQuery:
 		if c.Phase == PhaseSession && len(c.commands) > 0 {
 			c.commands = c.commands[1:]
@@ -148,6 +157,19 @@ func (c *Conversation) fromUpstream(kind byte, body []byte) {
 	case 'G':
 		c.Copy = CopyOther
 	}
+}
+
+// outOfPlace reports whether a frame has no place where the conversation stands:
+// between CopyBothResponse and CopyDone few have one.
+func (c *Conversation) outOfPlace(dir Direction, kind byte) bool {
+	if c.Copy != CopyPhysical && c.Copy != CopyLogical && c.Copy != CopySlotState || c.ended[dir] {
+		return false
+	}
+	allowed := "dcENSA" // also what is sent out of order: notices, settings, notifications
+	if dir == Upstream {
+		allowed = "dcfXHS"
+	}
+	return strings.IndexByte(allowed, kind) < 0
 }
 
 // beginCopyBoth says what a stream is by the command that asked for it.

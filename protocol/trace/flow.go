@@ -12,6 +12,10 @@ const (
 	// XLogData of a walsender is 128 KiB and a header (MAX_SEND_SIZE, walsender.c).
 	maxKept = 1 << 20
 
+	// maxIdle is how much memory a flow keeps that has nothing in it: room for the
+	// largest XLogData and what was read with it.
+	maxIdle = 512 << 10
+
 	around = 32 // bytes shown before and behind a break
 )
 
@@ -55,6 +59,9 @@ func (f *flow) feed(b []byte, offset, time int64) {
 	}
 	data := b
 	if len(f.kept) > 0 {
+		if need := len(f.kept) + len(b); need > cap(f.kept) {
+			f.kept = append(make([]byte, 0, need+need/2), f.kept...)
+		}
 		f.kept = append(f.kept, b...)
 		data = f.kept
 	}
@@ -89,7 +96,7 @@ func (f *flow) scan(b []byte) (used int) {
 
 // keep keeps what was not dealt with.
 func (f *flow) keep(rest []byte) {
-	if len(rest) == 0 && cap(f.kept) > 64<<10 {
+	if len(rest) == 0 && cap(f.kept) > maxIdle {
 		f.kept = nil
 	}
 	f.kept = append(f.kept[:0], rest...)
@@ -169,8 +176,8 @@ func (f *flow) frame(b []byte, used int) (n int, wait bool) {
 	switch {
 	case !ok, f.s.conv.Phase != PhaseSession && size > textLength:
 		return f.broken(b, used, "no message begins here", 0), false
-	case f.contradicts(rest, size):
-		return f.broken(b, used, "the message contradicts its length", 1), false
+	case int64(len(rest)) < size && f.contradicts(rest, size):
+		return f.broken(b, used, "what is in the message that begins here contradicts its length", 1), false
 	case int64(len(rest)) < size && size > maxKept:
 		return f.beginLarge(rest, size), false
 	case int64(len(rest)) < size:
@@ -187,16 +194,31 @@ func (f *flow) frame(b []byte, used int) (n int, wait bool) {
 	return int(size), false
 }
 
-// contradicts reports whether what a CopyData holds cannot have its length.
+// contradicts reports whether what a CopyData holds, as far as it is there, cannot
+// be as long as the frame says. To wait for the rest would swallow what follows.
 func (f *flow) contradicts(rest []byte, size int64) bool {
-	if rest[0] != protocol.FrameCopyData || f.s.conv.Copy != CopyPhysical {
+	const largeUnknown = 4 << 10
+	copying := f.s.conv.Copy
+	if rest[0] != protocol.FrameCopyData || len(rest) == protocol.FrameHeaderLen ||
+		copying != CopyPhysical && copying != CopyLogical && copying != CopySlotState {
 		return false
 	}
-	content := rest[protocol.FrameHeaderLen:min(int64(len(rest)), size)]
-	if len(content) < protocol.XLogDataHeaderLen || content[0] != protocol.MsgXLogData {
-		return false
+	content, n := rest[protocol.FrameHeaderLen:], size-protocol.FrameHeaderLen
+	switch kind := content[0]; {
+	case f.dir == Downstream && kind == protocol.MsgXLogData:
+		return n < protocol.XLogDataHeaderLen || copying == CopyPhysical && len(content) >= protocol.XLogDataHeaderLen &&
+			recogniseCopyData(f.dir, content, n, 0) == no
+	case f.dir == Downstream && kind == protocol.MsgPrimaryKeepalive:
+		return n != 18
+	case f.dir == Upstream && kind == protocol.MsgStandbyStatusUpdate:
+		return n != 34
+	case f.dir == Upstream && kind == protocol.MsgHotStandbyFeedback:
+		return n != 25
+	case f.dir == Upstream && kind == protocol.MsgHelperReport:
+		return n > protocol.MaxHelperReport
+	default:
+		return n > largeUnknown
 	}
-	return recogniseCopyData(f.dir, content, size-protocol.FrameHeaderLen, 0) == no
 }
 
 // beginLarge begins a frame of which only the begin is kept.
