@@ -44,10 +44,15 @@ func record(t *testing.T, major int, flags ...string) *recording {
 		"CREATE EXTENSION pg_walinspect")
 	r.proxy = start(t, nil, append([]string{"debug", "capture", "--listen", r.addr, "--upstream",
 		r.primary.Conninfo("postgres"), "--out", r.file}, flags...)...)
+	r.waitListening(t)
+	return r
+}
+
+func (r *recording) waitListening(t *testing.T) {
+	t.Helper()
 	poll.Require(t, time.Minute, "the proxy to listen", func(context.Context) (bool, string) {
 		return strings.Contains(r.proxy.log(), "relay is listening"), r.proxy.log()
 	})
-	return r
 }
 
 // connect opens a session through the proxy.
@@ -73,7 +78,8 @@ func stream(t *testing.T, conn *pgconn.PgConn, command string, enough func(m *pr
 		}
 	}
 	send(&pgproto3.Query{String: command})
-	for done := false; !done; {
+	end, answered := protocol.LSN(1), false
+	for done := false; !done || !answered; {
 		message, err := conn.ReceiveMessage(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", command, err)
@@ -86,23 +92,22 @@ func stream(t *testing.T, conn *pgconn.PgConn, command string, enough func(m *pr
 			continue
 		}
 		var x protocol.XLogData
-		end := protocol.LSN(1)
 		switch data.Data[0] {
 		case protocol.MsgXLogData:
 			if err := x.Decode(data.Data[1:]); err != nil {
 				t.Fatal(err)
 			}
-			done = enough(&x)
-			end = x.DataStart + protocol.LSN(len(x.Data))
+			done = enough(&x) || done
+			end = max(end, x.DataStart)
 		case protocol.MsgPrimaryKeepalive:
 			var k protocol.PrimaryKeepalive
 			if err := k.Decode(data.Data[1:]); err != nil {
 				t.Fatal(err)
 			}
-			end = k.WALEnd
+			answered = true
 		}
 		now := protocol.Micros(time.Now())
-		r := protocol.StandbyStatusUpdate{Write: end, Flush: end, Apply: end, SendTime: now}
+		r := protocol.StandbyStatusUpdate{Write: end, Flush: end, Apply: end, SendTime: now, ReplyRequested: !answered}
 		send(&pgproto3.CopyData{Data: r.Append(nil)})
 		h := protocol.HotStandbyFeedback{SendTime: now}
 		send(&pgproto3.CopyData{Data: h.Append(nil)})

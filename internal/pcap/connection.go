@@ -73,6 +73,12 @@ func (c *connection) decide(port uint16, last bool) verdict {
 		}
 		return undecided
 	}
+	if first := &c.pending[0]; len(c.pending) == 1 {
+		if ok, _ := trace.OpensSession(first.data); ok { // only the handshake was not captured
+			c.opener, c.late = first.from, false
+			return postgres
+		}
+	}
 	newest := &c.pending[len(c.pending)-1]
 	if dir, ok := trace.Guess(newest.data, wireTime(newest.time)); ok {
 		c.opener = newest.from
