@@ -305,9 +305,7 @@ func TestTsharkSeesTheSame(t *testing.T) {
 	for _, l := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		f := strings.Split(l, "\t")
 		dir := map[string]string{"1": "upstream", "True": "upstream", "0": "downstream", "False": "downstream"}[strings.Split(f[1], ",")[0]]
-		for _, n := range strings.Split(f[3], ",") {
-			want[f[0]+dir] = append(want[f[0]+dir], n)
-		}
+		want[f[0]+dir] = append(want[f[0]+dir], strings.Split(f[3], ",")...)
 	}
 	text, _ := inspect(t, content, Options{At: -1, JSON: true, NoRecords: true})
 	got := map[string][]string{}
