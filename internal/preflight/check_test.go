@@ -104,8 +104,10 @@ func TestWhatIsWrong(t *testing.T) {
 			[]string{`fail upstream logical slot "orders": invalid: wal_removed`}, "drop it"},
 		{"slot temporary", func(u, _ *Server) { u.Slots[1].Temporary = true },
 			[]string{`skip upstream logical slot "orders": temporary: ends with its session`}, ""},
-		{"slot two_phase", func(u, _ *Server) { u.Slots[1].TwoPhase = true },
-			[]string{`warn upstream logical slot "orders": two_phase: not ferried by this version`}, "two_phase = false"},
+		{"slot two_phase", func(u, _ *Server) { u.Slots[1].TwoPhase = true }, nil, ""},
+		{"slot two_phase of another plugin", func(u, s *Server) {
+			u.Slots[1].TwoPhase, u.Slots[1].Plugin, s.VersionNum, u.VersionNum = true, "wal2json", 170010, 170010
+		}, []string{`warn upstream logical slot "orders": two_phase: PostgreSQL 17 can set it for pgoutput only`}, "two_phase = false"},
 		{"table sync", func(u, _ *Server) { u.Slots = append(u.Slots, logical("pg_16394_sync_16385_7394666715149055164")) },
 			[]string{`skip upstream logical slot "pg_16394_sync_16385_7394666715149055164": table synchronization: its table is copied again after a failover`}, ""},
 		{"slot sync has it", func(u, s *Server) { u.Slots[1].Failover = true; s.Settings["sync_replication_slots"] = "on" },

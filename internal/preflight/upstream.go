@@ -163,8 +163,8 @@ func ferriable(slot *slotcatalog.Slot, standby *Server) (Level, string) {
 		return Fail, "invalid: " + slot.InvalidationReason
 	case slot.Synced, slot.Failover && standby.connected() && standby.Settings["sync_replication_slots"] == "on":
 		return Skip, "failover: left to the standby's slot sync worker"
-	case slot.TwoPhase:
-		return Warn, "two_phase: not ferried by this version"
+	case slot.TwoPhase && slot.Plugin != "pgoutput" && standby.connected() && standby.major() < 18:
+		return Warn, fmt.Sprintf("two_phase: PostgreSQL %d can set it for pgoutput only", standby.major())
 	}
 	return OK, ""
 }
