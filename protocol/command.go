@@ -10,10 +10,11 @@ type CommandKind uint8
 
 // The kinds of a Command.
 const (
-	CommandOther         CommandKind = iota // anything else, also what is not certain
-	CommandStartPhysical                    // START_REPLICATION ... [PHYSICAL]
-	CommandStartLogical                     // START_REPLICATION SLOT ... LOGICAL
-	CommandSlotState                        // SLOT_STATE, which only a relay knows
+	CommandOther          CommandKind = iota // anything else, also what is not certain
+	CommandStartPhysical                     // START_REPLICATION ... [PHYSICAL]
+	CommandStartLogical                      // START_REPLICATION SLOT ... LOGICAL
+	CommandSlotState                         // SLOT_STATE, which only a relay knows
+	CommandIdentifySystem                    // IDENTIFY_SYSTEM
 )
 
 // String names the command.
@@ -25,6 +26,8 @@ func (k CommandKind) String() string {
 		return "START_REPLICATION LOGICAL"
 	case CommandSlotState:
 		return "SLOT_STATE"
+	case CommandIdentifySystem:
+		return "IDENTIFY_SYSTEM"
 	default:
 		return "other"
 	}
@@ -44,6 +47,7 @@ type Command struct {
 //
 //	START_REPLICATION [SLOT name] [PHYSICAL] lsn [TIMELINE n] [;]
 //	START_REPLICATION SLOT name LOGICAL lsn [(options)] [;]
+//	IDENTIFY_SYSTEM [;]
 //	SLOT_STATE [;]
 func ParseCommand(query string) Command {
 	p := commandParser{rest: query}
@@ -51,6 +55,10 @@ func ParseCommand(query string) Command {
 	case p.keyword("SLOT_STATE"):
 		if p.end() {
 			return Command{Kind: CommandSlotState}
+		}
+	case p.keyword("IDENTIFY_SYSTEM"):
+		if p.end() {
+			return Command{Kind: CommandIdentifySystem}
 		}
 	case p.keyword("START_REPLICATION"):
 		return p.startReplication()

@@ -21,7 +21,8 @@ func TestParseCommand(t *testing.T) {
 		"SLOT_STATE 1":    {},
 		"SLOT_STATE;;":    {},
 		"":                {},
-		"IDENTIFY_SYSTEM": {},
+		"IDENTIFY_SYSTEM": {Kind: CommandIdentifySystem},
+		"identify_system": {Kind: CommandIdentifySystem},
 
 		// Not certain, so not physical.
 		"START_REPLICATION":                         {},
@@ -43,7 +44,7 @@ func TestParseCommand(t *testing.T) {
 			t.Errorf("ParseCommand(%q) = %+v, want %+v", in, got, want)
 		}
 	}
-	for k := range CommandSlotState + 1 {
+	for k := range CommandIdentifySystem + 1 {
 		if k.String() == "" {
 			t.Errorf("kind %d has no name", k)
 		}
