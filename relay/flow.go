@@ -96,6 +96,12 @@ type Verdict struct {
 	// Key is the session's cancel key, when it came.
 	Key *protocol.BackendKeyData
 
+	// SystemIdentifier is the upstream's, when it came; else 0.
+	SystemIdentifier uint64
+
+	// UpstreamError is what the upstream said in an ErrorResponse, when one came.
+	UpstreamError *protocol.ErrorResponse
+
 	// Err ends the session. Used and Spans are what came before.
 	Err error
 

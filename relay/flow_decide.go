@@ -89,6 +89,15 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 			v.Key = &k
 		}
 		return forward
+	case protocol.FrameDataRow, protocol.FrameErrorResponse:
+		// Why a walreceiver does not stream, ModeStrip wants to know.
+		if !f.strip || h.Size() > maxHeldLogin {
+			break
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		f.learn(h.Type, b[protocol.FrameHeaderLen:h.Size()], v)
 	}
 	v.Ready = v.Ready || !f.conv.ready && h.Type == protocol.FrameReadyForQuery
 	if f.conv.fromUpstream(h.Type) {
@@ -117,6 +126,22 @@ func (f *Flow) wholeWAL(b []byte) (n int) {
 		n += size
 	}
 	return n
+}
+
+// learn notes what the upstream says of itself, and of what it refuses. What
+// cannot be read is passed over: the downstream judges it.
+func (f *Flow) learn(kind byte, body []byte, v *Verdict) {
+	if kind == protocol.FrameErrorResponse {
+		e := new(protocol.ErrorResponse)
+		if e.Decode(body) == nil {
+			v.UpstreamError = e
+		}
+		return
+	}
+	var row protocol.IdentifySystemRow
+	if f.conv.command.Kind == protocol.CommandIdentifySystem && f.conv.outstanding == 1 && row.Decode(body) == nil {
+		v.SystemIdentifier = row.SystemIdentifier
+	}
 }
 
 // decideWAL tells WAL from slot messages on a physical stream. What is damaged

@@ -14,6 +14,9 @@ type seen struct {
 	damaged     bool
 	opaque      bool
 	badReport   bool
+
+	upstreamError *UpstreamError // nil: none since a stream began
+	system        uint64         // the upstream's system identifier; 0: not known
 }
 
 // change sets a flag of seen, and reports whether it was different before.
@@ -28,6 +31,9 @@ func (r *Relay) change(flag *bool, to bool) bool {
 // upstreamReached notes how a dial ended.
 func (r *Relay) upstreamReached(e *ending) {
 	changed := r.change(&r.seen.unreachable, e != nil)
+	if e != nil {
+		r.sawUpstream(&UpstreamError{Code: e.code, Message: e.message, Hint: e.hint})
+	}
 	switch {
 	case !changed:
 	case e != nil:
@@ -35,6 +41,26 @@ func (r *Relay) upstreamReached(e *ending) {
 	default:
 		r.cfg.Logger.Info().Msg("upstream can be reached again")
 	}
+}
+
+// sawUpstream notes why there is no stream, nil that there is one. What the
+// upstream said itself is logged when it is another thing than before.
+func (r *Relay) sawUpstream(e *UpstreamError) {
+	r.mu.Lock()
+	old := r.seen.upstreamError
+	r.seen.upstreamError = e
+	r.mu.Unlock()
+	if r.cfg.Mode == ModeStrip && e != nil && e.Code != codeConnectionFailure && (old == nil || *old != *e) {
+		r.cfg.Logger.Warn().Str("sqlstate", e.Code).Str("error", e.Message).Str("hint", e.Hint).
+			Msg("the upstream refuses or ends the standby's session")
+	}
+}
+
+// sawSystem notes the upstream's system identifier.
+func (r *Relay) sawSystem(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen.system = id
 }
 
 // sawNoRelay notes that the upstream did not know the marker.

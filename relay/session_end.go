@@ -81,9 +81,24 @@ func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
 	}
 	s.downstream.closeWrite()
 	if errors.Is(e.err, io.EOF) {
+		s.upstreamSilent()
 		return nil, false
 	}
 	return e.err, false
+}
+
+// upstreamSilent notes an upstream that has accepted a connection and closed it
+// without a word, as a load balancer without a server does.
+func (s *session) upstreamSilent() {
+	s.mu.Lock()
+	silent := !s.down.flow.first && !s.down.flow.raw
+	s.mu.Unlock()
+	if silent {
+		s.relay.sawUpstream(&UpstreamError{
+			Code: codeConnectionFailure, Message: "upstream " + s.facts.upstream.String() + " closes connections without an answer",
+			Hint: "Check the host and port in the upstream conninfo, and that a server is behind it.",
+		})
+	}
 }
 
 // lastWords tells the downstream why the relay ends the session. The

@@ -13,6 +13,14 @@ func (s *session) took(dir Direction, v *Verdict) {
 	if v.Began {
 		s.assembler.Reset()
 		s.logBegin()
+		s.relay.sawUpstream(nil)
+	}
+	if s.facts.kind == KindPhysical && v.SystemIdentifier != 0 {
+		s.relay.sawSystem(v.SystemIdentifier)
+	}
+	if s.facts.kind == KindPhysical && v.UpstreamError != nil {
+		e := v.UpstreamError
+		s.relay.sawUpstream(&UpstreamError{Code: e.Code, Message: e.Message, Hint: e.Hint})
 	}
 	if v.Key != nil {
 		s.mu.Lock()

@@ -193,6 +193,6 @@ func sourceHint(err error) string {
 	case errors.As(err, &ce):
 		return "Check that the upstream server is running and accepts connections from this host."
 	default:
-		return "The connection will be made again."
+		return "The connection is made again by itself. If it is not, check that the upstream server is running and accepts connections from this host."
 	}
 }

@@ -19,8 +19,23 @@ type Status struct {
 	// server and not a relay: there will be no slot messages.
 	NoRelay bool `json:"no_relay"`
 
+	// UpstreamError is why no walreceiver streams: the upstream could not be
+	// reached, or what it said (that only in ModeStrip). nil while one streams.
+	UpstreamError *UpstreamError `json:"upstream_error"`
+
+	// SystemIdentifier is the upstream's, as a walreceiver was told; 0 when not
+	// known. Only ModeStrip looks.
+	SystemIdentifier uint64 `json:"system_identifier,string"`
+
 	// SlotSource is nil when there is none.
 	SlotSource *SlotSourceStatus `json:"slot_source,omitempty"`
+}
+
+// UpstreamError is an error of the upstream, or of the way to it.
+type UpstreamError struct {
+	Code    string `json:"sqlstate"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
 }
 
 // SessionKind says who is on the downstream side of a session.

@@ -11,7 +11,7 @@ func (r *Relay) Status() Status {
 	r.mu.Lock()
 	st := Status{
 		Mode: r.cfg.Mode, Upstream: r.addrs.strings(), Accepted: r.accepted, Failed: r.failed,
-		NoRelay: r.seen.noRelay, Listen: make([]string, 0, len(r.listeners)),
+		NoRelay: r.seen.noRelay, UpstreamError: r.seen.upstreamError, SystemIdentifier: r.seen.system, Listen: make([]string, 0, len(r.listeners)),
 	}
 	for _, l := range r.listeners {
 		st.Listen = append(st.Listen, l.Addr().String())
