@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // act begins what was decided. What a step changes is written to the ledger
@@ -123,7 +126,7 @@ func (h *Helper) settle(r result) {
 		h.cool(s.Slot, r.err)
 		return
 	}
-	t.LastError, t.LastDetail, t.RetryAt = ReasonNone, "", time.Time{}
+	t.LastError, t.LastDetail, t.RetryAt, t.RetryWait = ReasonNone, "", time.Time{}, 0
 	h.tracks[s.Slot] = t
 	delete(h.said, "slot "+s.Slot)
 	if s.Kind == StepAdvance {
@@ -142,12 +145,13 @@ func (h *Helper) settle(r result) {
 
 // cool notes an error of a slot's step and holds its next step back for a while.
 func (h *Helper) cool(slot string, err error) {
-	reason, wait := classify(err)
+	reason := classify(err)
 	if reason == ReasonNone {
 		return // the gate was shut: look again
 	}
 	t := h.tracks[slot]
-	t.LastError, t.LastDetail, t.RetryAt = reason, err.Error(), time.Now().Add(wait)
+	t.RetryWait = retryWait(t.RetryWait, t.LastError == reason)
+	t.LastError, t.LastDetail, t.RetryAt = reason, err.Error(), time.Now().Add(t.RetryWait)
 	h.tracks[slot] = t
 	h.say("slot "+slot, string(reason), h.log.Warn().Str("slot", slot).Str("reason", string(reason)).
 		Str("sqlstate", sqlState(err)).Err(err).Str("hint", reason.Hint()), "step failed")
@@ -158,7 +162,10 @@ func (h *Helper) cool(slot string, err error) {
 func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 	switch d.Anchor.Kind {
 	case AnchorCreate:
-		h.anchor = Anchor{Phase: AnchorCreating, Name: newAnchorName(), Started: time.Now()}
+		h.anchor = Anchor{
+			Phase: AnchorCreating, Name: newAnchorName(), Started: time.Now(),
+			LastError: h.anchor.LastError, LastDetail: h.anchor.LastDetail, RetryWait: h.anchor.RetryWait, // until it is over
+		}
 		name := h.anchor.Name
 		actx, cancel := context.WithCancel(ctx)
 		h.anchorStop = cancel
@@ -205,18 +212,18 @@ func (h *Helper) settleAnchor(r result) {
 	h.anchorStop()
 	h.anchorStop = nil
 	switch {
-	case r.err != nil && r.anchor == AnchorAdvance && classifyIsNone(r.err):
+	case r.err != nil && r.anchor == AnchorAdvance && classify(r.err) == ReasonNone:
 		h.anchor.Phase = AnchorLive // the gate was shut; the anchor has not been touched
 	case r.err != nil:
 		if r.conn != nil {
 			r.conn.close()
 		}
 		h.anchorConn = nil
-		reason, _ := classify(r.err)
-		h.failAnchor(reason, r.err.Error())
+		h.failAnchor(anchorReason(&r), r.err.Error())
 	case r.anchor == AnchorCreate:
 		h.anchorConn = r.conn
 		h.anchor.Phase, h.anchor.Position, h.anchor.LastAdvance = AnchorLive, r.lsn, time.Now()
+		h.anchor.LastError, h.anchor.LastDetail, h.anchor.RetryWait = ReasonNone, "", 0
 		delete(h.said, "anchor")
 		h.log.Info().Str("anchor", h.anchor.Name).Stringer("confirmed_flush_lsn", r.lsn).
 			Dur("took", time.Since(h.anchor.Started)).Msg("anchor made")
@@ -225,17 +232,27 @@ func (h *Helper) settleAnchor(r result) {
 	}
 }
 
-func classifyIsNone(err error) bool {
-	reason, _ := classify(err)
-	return reason == ReasonNone
+// anchorReason is classify for the anchor, whose session speaks the replication
+// protocol and needs more than an ordinary one.
+func anchorReason(r *result) Reason {
+	var refused *pgconn.ConnectError
+	connected := !errors.As(r.err, &refused)
+	switch code := sqlState(r.err); {
+	case !connected && code == codePrivilege:
+		return ReasonPrivilege // a role without REPLICATION
+	case connected && r.anchor == AnchorCreate && code == codeNotPrerequisite:
+		return ReasonWALLevel // of the primary: that of the standby has been looked at
+	}
+	return classify(r.err)
 }
 
 // failAnchor goes back to no anchor, with the reason kept until there is one.
 func (h *Helper) failAnchor(why Reason, detail string) {
-	h.anchor = Anchor{LastError: why, LastDetail: detail, RetryAt: time.Now().Add(anchorRetry)}
+	wait := retryWait(h.anchor.RetryWait, h.anchor.LastError == why)
+	h.anchor = Anchor{LastError: why, LastDetail: detail, RetryAt: time.Now().Add(wait), RetryWait: wait}
 	if why != ReasonNone {
 		h.say("anchor", string(why), h.log.Warn().Str("reason", string(why)).Str("detail", detail).
-			Str("hint", why.Hint()), "anchor lost, slots that are ready stay so")
+			Str("hint", why.Hint()), "there is no anchor: no new slot can be made, slots that are ready stay so")
 	}
 }
 

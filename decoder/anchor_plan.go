@@ -135,6 +135,9 @@ func whyNoAnchor(v *View) verdict {
 		}
 		return pending(ReasonNoAnchor, "")
 	}
+	if v.Anchor.LastError != ReasonNone && v.Now.Sub(v.Anchor.Started) < lookInterval {
+		return verdict{errorState(v.Anchor.LastError), v.Anchor.LastError, v.Anchor.LastDetail} // tried again, not known yet
+	}
 	started := protocol.Micros(v.Anchor.Started)
 	blocker, since := "", int64(0)
 	for _, x := range v.Upstream.Message.PreparedTransactions {

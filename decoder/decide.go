@@ -130,7 +130,8 @@ func (x verdict) ready() bool { return x.state == StateReady }
 // errorState says whether an error passes by itself.
 func errorState(r Reason) State {
 	switch r {
-	case ReasonSlotsExhausted, ReasonPluginMissing, ReasonDatabaseRefused, ReasonPrivilege, ReasonLedger:
+	case ReasonSlotsExhausted, ReasonPluginMissing, ReasonDatabaseRefused, ReasonPrivilege, ReasonLedger, ReasonWALLevel,
+		ReasonPhysicalMissing, ReasonUpstreamRefused:
 		return StateBlocked
 	}
 	return StatePending
@@ -179,6 +180,9 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 	if t.Distrusted { // I-3
 		if !protection.bad() && anchorUsable(v) {
 			return drop(pending(ReasonDistrusted, ""))
+		}
+		if x := feedback(v); x.bad() {
+			return x, Step{} // what is to be done about it, not what will follow
 		}
 		return pending(ReasonDistrusted, ""), Step{}
 	}

@@ -21,7 +21,10 @@ func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 		select {
 		case <-ctx.Done():
 			up := h.inbox.get()
-			return Decision{}, fmt.Errorf("wait for a slot message%s: %w", after(up.Trouble), ctx.Err())
+			if up.Trouble != ReasonNone {
+				return Decision{}, fmt.Errorf("wait for a slot message: %s: %w", up.TroubleDetail, ctx.Err())
+			}
+			return Decision{}, fmt.Errorf("wait for a slot message: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -64,9 +64,10 @@ func (f *Feed) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		f.cfg.Helper.inbox.trouble(err.Error())
 		if errors.Is(err, ErrNoRelay) {
 			f.cfg.Helper.NoRelay()
+		} else {
+			f.cfg.Helper.UpstreamTrouble(sqlState(err), err.Error())
 		}
 		if time.Since(start) > feedMaxBackoff {
 			backoff, said = feedMinBackoff, ""
@@ -88,12 +89,12 @@ func feedHint(err error) string {
 	switch code := sqlState(err); {
 	case errors.Is(err, ErrNoRelay):
 		return ReasonNoRelay.Hint()
-	case code == codePassword || code == codeAuthorization:
-		return "Check the user and the password of --upstream, and that pg_hba.conf there lets it in for replication."
+	case code == codePassword || code == codeAuthorization || code == codePrivilege:
+		return "Check the user and the password of --upstream, that the role has REPLICATION, and that pg_hba.conf there lets it in for replication."
 	case code != "":
 		return ""
 	}
-	return ReasonUpstreamStale.Hint()
+	return ReasonUpstreamUnreachable.Hint()
 }
 
 // session is one connection to the relay. Its error says why it ended.

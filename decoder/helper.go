@@ -38,7 +38,6 @@ const (
 	checkpointInterval = 10 * time.Second
 	defaultMaxSessions = 4
 	stallTimeout       = 5 * time.Second // replay at rest while WAL waits, before our work is given up
-	anchorRetry        = 2 * time.Second
 
 	snapshotInterval = 200 * time.Millisecond // between two requests for a running-xacts record
 
@@ -149,6 +148,16 @@ func (h *Helper) Deliver(m *protocol.SlotMessage) { h.inbox.put(m, time.Now()) }
 
 // NoRelay notes that the upstream address answers, but not as a relay.
 func (h *Helper) NoRelay() { h.inbox.noRelay() }
+
+// UpstreamTrouble notes why no slot message comes, by the SQLSTATE and the text
+// of an error; two empty texts take it back. It never blocks.
+func (h *Helper) UpstreamTrouble(code, text string) {
+	h.inbox.trouble(upstreamReason(code, text), text)
+}
+
+// UpstreamSystem notes the system identifier of the server that the standby's
+// walreceiver has reached. It never blocks.
+func (h *Helper) UpstreamSystem(id uint64) { h.inbox.system(id) }
 
 // Report returns the newest report for the relay, and a channel that closes when
 // there is a newer one.

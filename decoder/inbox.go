@@ -45,7 +45,8 @@ func (b *inbox) put(m *protocol.SlotMessage, now time.Time) {
 		b.epochs = slices.Delete(b.epochs, 0, 1)
 	}
 	b.epochs = append(b.epochs, epochMark{m.Epoch, m.Sequence})
-	b.newest.Message, b.newest.Arrived, b.newest.NoRelay, b.newest.Trouble = m, now, false, ""
+	b.newest.Message, b.newest.Arrived, b.newest.NoRelay = m, now, false
+	b.newest.Trouble, b.newest.TroubleDetail = ReasonNone, ""
 	b.signal()
 }
 
@@ -75,11 +76,24 @@ func (b *inbox) noRelay() {
 	}
 }
 
-// trouble notes why the relay cannot be reached; the next message clears it.
-func (b *inbox) trouble(why string) {
+// trouble notes why no message comes.
+func (b *inbox) trouble(why Reason, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.newest.Trouble = why
+	if b.newest.Trouble != why || b.newest.TroubleDetail != detail {
+		b.newest.Trouble, b.newest.TroubleDetail = why, detail
+		b.signal()
+	}
+}
+
+// system notes the upstream's system identifier.
+func (b *inbox) system(id uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.newest.System != id {
+		b.newest.System = id
+		b.signal()
+	}
 }
 
 // get returns what is newest.

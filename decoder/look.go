@@ -16,9 +16,7 @@ func (h *Helper) look(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		h.say("standby", err.Error(), h.log.Warn().Err(err).Str("hint", ReasonStandbyUnreachable.Hint()),
-			"standby cannot be looked at")
-		h.publishUnreachable(err)
+		h.publishUnreachable(unreachableReason(err), err)
 		return
 	}
 	h.say("standby", "ok", h.log.Info().Uint32("server_version_num", h.standby.ServerVersionNum).
@@ -26,7 +24,7 @@ func (h *Helper) look(ctx context.Context) {
 	if h.ledger == nil {
 		if err := h.openLedger(); err != nil {
 			h.say("ledger", err.Error(), h.log.Error().Err(err).Str("hint", ReasonLedger.Hint()), "ledger cannot be opened")
-			h.publishUnreachable(err)
+			h.publishUnreachable(ReasonLedger, err)
 			return
 		}
 	}
@@ -101,6 +99,9 @@ func (h *Helper) openLedger() error {
 func (h *Helper) takeMessage(up Upstream) Upstream {
 	m := up.Message
 	if m == nil {
+		if up.System != 0 && up.System != h.standby.SystemIdentifier {
+			up.OtherSystem = up.System // the walreceiver refuses it too, so no message will come
+		}
 		return up
 	}
 	if m.SystemIdentifier != h.standby.SystemIdentifier {

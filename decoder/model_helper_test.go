@@ -73,7 +73,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 		}
 	}
 	if h.anchor.Phase == AnchorLive && h.standby.anchor == nil {
-		h.anchor = Anchor{LastError: ReasonRecoveryConflict, RetryAt: now.Add(anchorRetry)}
+		h.anchor = Anchor{LastError: ReasonRecoveryConflict, RetryAt: now.Add(firstRetry)}
 	}
 	v := View{
 		Now: now, Standby: s, Upstream: up, Owned: maps.Clone(h.rows), Tracks: h.tracks, Anchor: h.anchor,
@@ -115,7 +115,7 @@ func (h *modelHelper) act(v *View, d *Decision) {
 		h.anchor.LastAdvance = v.Now
 	case AnchorClose:
 		h.standby.anchor = nil
-		h.anchor = Anchor{LastError: d.Anchor.Why, RetryAt: v.Now.Add(anchorRetry)}
+		h.anchor = Anchor{LastError: d.Anchor.Why, RetryAt: v.Now.Add(firstRetry)}
 	}
 	recordSteps(h.rows, d.Steps, h.tracks, &v.Standby, v.Now)
 	for _, s := range d.Steps {

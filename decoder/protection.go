@@ -38,32 +38,53 @@ func overall(v *View) verdict {
 		return blocked(ReasonOtherSystem, "upstream %d, standby %d", up.OtherSystem, s.SystemIdentifier)
 	case up.NoRelay && up.Message == nil:
 		return blocked(ReasonNoRelay, "")
+	case up.Message == nil && up.Trouble != ReasonNone:
+		return verdict{errorState(up.Trouble), up.Trouble, up.TroubleDetail}
 	case up.Message == nil:
-		return pending(ReasonNoUpstreamState, "%s", up.Trouble)
+		return pending(ReasonNoUpstreamState, "")
 	case up.Message.SystemIdentifier != s.SystemIdentifier: // I-6
 		return blocked(ReasonOtherSystem, "upstream %d, standby %d", up.Message.SystemIdentifier, s.SystemIdentifier)
+	case s.ReceivedTLI == 0 && up.Trouble != ReasonNone:
+		return verdict{errorState(up.Trouble), up.Trouble, up.TroubleDetail}
+	case s.ReceivedTLI == 0 && !stale(v) && slotMissing(v):
+		return blocked(ReasonPhysicalMissing, "primary_slot_name is %q", s.PrimarySlotName)
 	case s.ReceivedTLI == 0:
 		return pending(ReasonNotStreaming, "")
 	case up.Message.TimelineID != s.ReceivedTLI: // I-6
 		return pending(ReasonTimelineDiffers, "the relay's server is on timeline %d, the standby receives %d",
 			up.Message.TimelineID, s.ReceivedTLI)
+	case stale(v) && up.Trouble != ReasonNone:
+		return verdict{errorState(up.Trouble), up.Trouble, up.TroubleDetail}
 	case stale(v):
-		return pending(ReasonUpstreamStale, "last message %s ago%s", v.Now.Sub(up.Arrived).Round(1e8), after(up.Trouble))
+		return pending(ReasonUpstreamStale, "last message %s ago", v.Now.Sub(up.Arrived).Round(1e8))
 	case s.Replay == protocol.InvalidLSN:
 		return pending(ReasonNothingReplayed, "")
 	}
 	return verdict{}
 }
 
-func after(trouble string) string {
-	if trouble == "" {
-		return ""
-	}
-	return ": " + trouble
-}
-
 // maxInterval bounds what a relay may announce as its heartbeat interval.
 const maxInterval = time.Hour
+
+// slotMissing reports that the upstream has no slot for the standby's
+// walreceiver, which therefore cannot stream.
+func slotMissing(v *View) bool {
+	_, ok := physicalSlot(v)
+	return v.Standby.PrimarySlotName != "" && !ok
+}
+
+// upstreamReason is the reason for an error on the way to slot messages.
+func upstreamReason(code, text string) Reason {
+	switch {
+	case code == "" && text == "":
+		return ReasonNone
+	case code == codeUndefinedObject:
+		return ReasonPhysicalMissing // START_REPLICATION SLOT names no other object
+	case code == codeAuthorization, code == codePassword, code == codePrivilege:
+		return ReasonUpstreamRefused
+	}
+	return ReasonUpstreamUnreachable
+}
 
 // stale reports whether slot messages have stopped. Silence never counts as
 // "the slot is gone" (I-15); it only ends readiness.

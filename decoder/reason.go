@@ -35,13 +35,16 @@ const (
 	ReasonNothingReplayed    Reason = "nothing_replayed"
 
 	// The upstream.
-	ReasonNoUpstreamState  Reason = "no_upstream_state"
-	ReasonNoRelay          Reason = "no_relay"
-	ReasonUpstreamStale    Reason = "upstream_state_stale"
-	ReasonOtherSystem      Reason = "other_system_identifier"
-	ReasonTimelineDiffers  Reason = "timeline_differs"
-	ReasonNotStreaming     Reason = "not_streaming"
-	ReasonUpstreamNotReady Reason = "upstream_not_ready"
+	ReasonNoUpstreamState Reason = "no_upstream_state"
+	ReasonNoRelay         Reason = "no_relay"
+	ReasonUpstreamStale   Reason = "upstream_state_stale"
+
+	ReasonUpstreamUnreachable Reason = "upstream_unreachable"
+	ReasonUpstreamRefused     Reason = "upstream_refused"
+	ReasonOtherSystem         Reason = "other_system_identifier"
+	ReasonTimelineDiffers     Reason = "timeline_differs"
+	ReasonNotStreaming        Reason = "not_streaming"
+	ReasonUpstreamNotReady    Reason = "upstream_not_ready"
 
 	// The anchor.
 	ReasonNoAnchor           Reason = "no_anchor"
@@ -122,11 +125,14 @@ var hints = map[Reason]string{
 	ReasonNameClash:          "The standby has a slot of this name that is not slotferry's. Drop or rename it there.",
 	ReasonOffHistory:         "The standby's slot of this name lies beyond the timeline switch. Drop it there.",
 
+	ReasonUpstreamUnreachable: "Check host and port of --upstream, and that the relay and the server behind it are running.",
+	ReasonUpstreamRefused:     "Check the user and the password (of --upstream; behind a helper with --listen, of the standby's primary_conninfo), and pg_hba.conf upstream.",
+
 	ReasonUpstreamInvalidated: "The slot is invalid on the upstream. Drop it there and set the subscription up again.",
 	ReasonNotOnUpstream:       "The upstream has no slot of this name. Drop it on the standby if nobody needs it: it keeps WAL.",
 	ReasonSlotsExhausted:      "Raise max_replication_slots on the standby (restart), or drop slots there.",
 	ReasonPluginMissing:       "Install the slot's output plugin on the standby.",
-	ReasonDatabaseRefused:     "The helper's role must be able to connect to the slot's database on the standby.",
+	ReasonDatabaseRefused:     "The helper's role must be able to connect to the slot's database on the standby: CONNECT privilege, connection limits, pg_hba.conf.",
 	ReasonPrivilege:           "The helper's role needs REPLICATION and pg_monitor on the standby.",
 	ReasonLedger:              "Make the directory of --state-dir writable for the helper.",
 	ReasonError:               "See the detail; it is tried again.",

@@ -1,7 +1,10 @@
 package decoder
 
 import (
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -127,6 +130,10 @@ func (h *Helper) publish(v *View, d *Decision) {
 			MessageAge: v.Now.Sub(v.Upstream.Arrived).Seconds(), Fresh: !stale(v),
 		}
 	}
+	if v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving && st.Anchor.Reason == ReasonNone {
+		st.Anchor.Reason, st.Anchor.Detail = v.Anchor.LastError, v.Anchor.LastDetail
+	}
+	h.logOverall(d)
 	since := map[string]time.Time{}
 	for _, old := range h.status.Load().Slots {
 		since[old.key()] = old.Since
@@ -158,6 +165,24 @@ func (s SlotStatus) json(now time.Time) SlotStatusJSON {
 	}
 }
 
+// logOverall writes one line when something begins to hold up every slot, or
+// ends to: there may be no slot that would say so.
+func (h *Helper) logOverall(d *Decision) {
+	event := h.log.Info()
+	if d.Overall != ReasonNone {
+		event = h.log.Warn().Str("reason", string(d.Overall)).Str("detail", d.Detail).Str("hint", d.Overall.Hint())
+	}
+	msg := "nothing holds up all slots"
+	if d.Overall != ReasonNone {
+		msg = "all slots are held up"
+	}
+	if d.Overall == ReasonNotInRecovery || d.Overall == ReasonNoUpstreamState && h.said["overall"] == "" {
+		event.Discard() // what a start always shows, and what the role says
+		return
+	}
+	h.say("overall", string(d.Overall)+" ", event, msg)
+}
+
 // logSlot writes one line for a change of a slot's state. What passes in
 // milliseconds is not worth one.
 func (h *Helper) logSlot(s *SlotStatusJSON) {
@@ -176,11 +201,22 @@ func (h *Helper) logSlot(s *SlotStatusJSON) {
 	h.say("state "+s.Name, string(s.State)+string(s.Reason), event, "slot state")
 }
 
-func (h *Helper) publishUnreachable(err error) {
+// unreachableReason says why the standby cannot be looked at.
+func unreachableReason(err error) Reason {
+	var refused *pgconn.ConnectError
+	if sqlState(err) == codePrivilege && !errors.As(err, &refused) {
+		return ReasonPrivilege
+	}
+	return ReasonStandbyUnreachable
+}
+
+// publishUnreachable shows and logs that nothing can be done before the cause
+// is removed.
+func (h *Helper) publishUnreachable(reason Reason, err error) {
 	old := *h.status.Load()
-	reason := ReasonStandbyUnreachable
-	if sqlState(err) == codePrivilege {
-		reason = ReasonPrivilege
+	if reason != ReasonLedger {
+		h.say("standby", err.Error(), h.log.Warn().Err(err).Str("reason", string(reason)).Str("hint", reason.Hint()),
+			"standby cannot be looked at")
 	}
 	old.Time, old.Reason, old.Detail, old.Hint = time.Now(), reason, err.Error(), reason.Hint()
 	slots := make([]SlotStatusJSON, len(old.Slots))

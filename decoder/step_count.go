@@ -22,7 +22,7 @@ func (h *Helper) countStep(r result) {
 		key.step = "anchor_" + string(r.anchor)
 	}
 	switch {
-	case r.err != nil && classifyIsNone(r.err):
+	case r.err != nil && classify(r.err) == ReasonNone:
 		key.outcome = "gated"
 	case r.err != nil:
 		key.outcome = "failed"

@@ -175,17 +175,16 @@ func dropSlot(ctx context.Context, s *sessions, step Step, gated bool) error {
 
 // SQLSTATEs the helper decides by. Texts are for people, and change.
 const (
-	codeUndefinedObject   = "42704"
-	codeObjectInUse       = "55006"
-	codeNotPrerequisite   = "55000"
-	codeConfigLimit       = "53400"
-	codeDuplicateObject   = "42710"
-	codePrivilege         = "42501"
-	codeUndefinedFile     = "58P01"
-	codeUndefinedDatabase = "3D000"
-	codeAuthorization     = "28000"
-	codePassword          = "28P01"
-	codeCannotConnectNow  = "57P03"
+	codeUndefinedObject  = "42704"
+	codeObjectInUse      = "55006"
+	codeNotPrerequisite  = "55000"
+	codeConfigLimit      = "53400"
+	codeDuplicateObject  = "42710"
+	codePrivilege        = "42501"
+	codeUndefinedFile    = "58P01"
+	codeAuthorization    = "28000"
+	codePassword         = "28P01"
+	codeCannotConnectNow = "57P03"
 )
 
 func sqlState(err error) string {
@@ -196,32 +195,46 @@ func sqlState(err error) string {
 	return ""
 }
 
-// classify turns an error of a step into a reason, and says how long to wait
-// before the slot is tried again.
-func classify(err error) (Reason, time.Duration) {
-	switch code := sqlState(err); code {
+// A step that fails is tried again soon, and ever less often while the reason
+// stays the same: each try writes an error into the server's log.
+const (
+	firstRetry = 2 * time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// retryWait is the pause before the next try, after a pause of last and a
+// failure for the same reason or another.
+func retryWait(last time.Duration, same bool) time.Duration {
+	if !same || last == 0 {
+		return firstRetry
+	}
+	return min(2*last, lastRetry)
+}
+
+// classify turns an error of a step into a reason.
+func classify(err error) Reason {
+	code := sqlState(err)
+	var refused *pgconn.ConnectError
+	if errors.As(err, &refused) && code != "" && code != codeCannotConnectNow {
+		return ReasonDatabaseRefused
+	}
+	switch code {
 	case codeConfigLimit:
-		return ReasonSlotsExhausted, 15 * time.Second
+		return ReasonSlotsExhausted
 	case codeUndefinedFile:
-		return ReasonPluginMissing, 30 * time.Second
+		return ReasonPluginMissing
 	case codePrivilege:
-		return ReasonPrivilege, 30 * time.Second
-	case codeUndefinedDatabase:
-		return ReasonDatabaseRefused, time.Second // a new database may only not have been replayed yet
-	case codeAuthorization, codePassword:
-		return ReasonDatabaseRefused, 30 * time.Second
+		return ReasonPrivilege
 	case codeDuplicateObject:
-		return ReasonNameClash, 5 * time.Second
-	case codeObjectInUse, codeNotPrerequisite, codeUndefinedObject:
-		return ReasonError, 2 * time.Second
+		return ReasonNameClash
 	}
 	switch {
 	case errors.Is(err, errNotNow):
-		return ReasonNone, 0
+		return ReasonNone
 	case errors.Is(err, errLedger):
-		return ReasonLedger, 10 * time.Second
+		return ReasonLedger
 	}
-	return ReasonError, 5 * time.Second
+	return ReasonError
 }
 
 // errLedger is the cause of an error that kept a step from being written down.

@@ -100,7 +100,11 @@ type Upstream struct {
 	Arrived     time.Time
 	OtherSystem uint64 // system identifier of a refused message, 0: none
 	NoRelay     bool   // the address answers, but not as a relay
-	Trouble     string // why there is no connection to the relay, "": there is one, or nobody knows
+	System      uint64 // system identifier the standby's walreceiver was told upstream; 0: not known
+
+	// Trouble is why no message comes, as far as that is known; ReasonNone: it is not.
+	Trouble       Reason
+	TroubleDetail string
 }
 
 // Anchor is the state of the anchor slot.
@@ -114,6 +118,7 @@ type Anchor struct {
 	Started     time.Time // of the creation under way
 	LastAdvance time.Time
 	RetryAt     time.Time
+	RetryWait   time.Duration // the pause before RetryAt
 	LastError   Reason
 	LastDetail  string
 	Copies      int // copies under way: the anchor must not move

@@ -279,6 +279,9 @@ func (b *viewText) message(what string, a args) {
 	case "no_relay":
 		u.Message, u.NoRelay = nil, true
 		return
+	case string(ReasonUpstreamUnreachable), string(ReasonUpstreamRefused):
+		u.Message, u.Trouble, u.TroubleDetail = nil, Reason(what), "as the server says"
+		return
 	case "refused":
 		u.Message, u.OtherSystem = nil, uint64(a.num(b.t, "system", 7))
 		return

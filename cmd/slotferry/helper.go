@@ -102,17 +102,22 @@ func (p *process) addHelper(cfg decoder.Config) error {
 	return nil
 }
 
-// relayStatus is what upstreamWatch looks at, noRelay whom it tells.
+// relayStatus is what upstreamWatch looks at, upstreamNews whom it tells.
 type (
-	relayStatus interface{ Status() relay.Status }
-	noRelay     interface{ NoRelay() }
+	relayStatus  interface{ Status() relay.Status }
+	upstreamNews interface {
+		NoRelay()
+		UpstreamTrouble(code, text string)
+		UpstreamSystem(id uint64)
+	}
 )
 
-// upstreamWatch tells an inline helper that its upstream is a server and not a
-// relay: without it the helper would only see that nothing arrives.
+// upstreamWatch tells an inline helper why no slot messages come, such as that
+// its upstream is a server and not a relay: without it the helper would only see
+// that nothing arrives.
 type upstreamWatch struct {
 	relay  relayStatus
-	helper noRelay
+	helper upstreamNews
 }
 
 func (w upstreamWatch) run(ctx context.Context) error {
@@ -123,9 +128,16 @@ func (w upstreamWatch) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if w.relay.Status().NoRelay {
+			st := w.relay.Status()
+			if st.NoRelay {
 				w.helper.NoRelay()
 			}
+			code, text := "", ""
+			if st.UpstreamError != nil {
+				code, text = st.UpstreamError.Code, st.UpstreamError.Message
+			}
+			w.helper.UpstreamTrouble(code, text)
+			w.helper.UpstreamSystem(st.SystemIdentifier)
 		}
 	}
 }
