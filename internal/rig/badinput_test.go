@@ -56,11 +56,27 @@ func (p *testPair) anchorHeld(reason decoder.Reason, names string) {
 	p.hinted(reason, reason.Hint(), names)
 }
 
-// slotHeld waits until a slot is blocked for a reason.
+// slotHeld waits until a slot is blocked for a reason, while its subscriber goes
+// on.
 func (p *testPair) slotHeld(slot string, reason decoder.Reason, names string) {
 	p.t.Helper()
-	s := p.waitSlot(p.B, slot, decoder.StateBlocked, reason)
-	p.hinted(reason, s.Hint, names)
+	var hint string
+	p.until(fmt.Sprintf("%s to be blocked: %s", slot, reason), func(ctx context.Context) (bool, string) {
+		// Only from its own database; elsewhere it is young enough.
+		_ = p.A.Server.Exec(ctx, "postgres", fmt.Sprintf("SELECT pg_replication_slot_advance('%s', pg_current_wal_flush_lsn())", slot))
+		st, err := p.B.Status(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, s := range st.Slots {
+			if s.Name == slot {
+				hint = s.Hint
+				return s.State == decoder.StateBlocked && s.Reason == reason, fmt.Sprintf("%+v, anchor %+v", s, st.Anchor)
+			}
+		}
+		return false, "not there"
+	})
+	p.hinted(reason, hint, names)
 }
 
 // hinted checks that a hint names what to change and stands in the log.
@@ -87,8 +103,14 @@ func (p *testPair) flows() {
 // recovers waits until a slot is ready while its subscriber goes on.
 func (p *testPair) recovers(slot string) {
 	p.t.Helper()
+	p.recoversIn("postgres", slot)
+}
+
+// recoversIn is recovers for a slot of another database.
+func (p *testPair) recoversIn(dbname, slot string) {
+	p.t.Helper()
 	p.until(slot+" to be ready while its subscriber goes on", func(ctx context.Context) (bool, string) {
-		err := p.A.Server.Exec(ctx, "postgres", "CREATE TABLE IF NOT EXISTS flow (n serial)", "INSERT INTO flow DEFAULT VALUES",
+		err := p.A.Server.Exec(ctx, dbname, "CREATE TABLE IF NOT EXISTS flow (n serial)", "INSERT INTO flow DEFAULT VALUES",
 			fmt.Sprintf("SELECT pg_replication_slot_advance('%s', pg_current_wal_flush_lsn())", slot))
 		if err != nil {
 			return false, err.Error()

@@ -27,6 +27,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		run := func(name string, test func(t *testing.T, p *testPair)) {
 			ok := t.Run(name, func(t *testing.T) {
 				p := &testPair{Pair: p.Pair, t: t}
+				p.waitAnchor(p.B)
 				test(t, p)
 				p.flows()
 			})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/slotferry/slotferry/internal/cluster"
@@ -68,4 +70,18 @@ func (p *testPair) notReady(proc *Process, reason string) (found statusdoc.NotRe
 		return false, fmt.Sprintf("%+v", d.NotReady)
 	})
 	return found
+}
+
+// rss is the memory that a process has resident, in bytes.
+func rss(t *testing.T, proc *Process) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", proc.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +19,12 @@ import (
 // until polls with the test's deadline.
 func (p *testPair) until(what string, check func(context.Context) (bool, string)) {
 	p.t.Helper()
-	poll.Require(p.t, waitTime, what, check)
+	p.untilWithin(waitTime, what, check)
+}
+
+func (p *testPair) untilWithin(timeout time.Duration, what string, check func(context.Context) (bool, string)) {
+	p.t.Helper()
+	poll.Require(p.t, timeout, what, check)
 }
 
 // mixedTraffic writes on the primary until its WAL ends at end or later: small
