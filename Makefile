@@ -20,7 +20,7 @@ test:
 	$(GO) test $(TESTFLAGS) ./...
 
 # test-wal compares 2 GiB of WAL on each major, segment by segment, where test
-# does it with 256 MiB. It needs 20 GB of disk, for a while.
+# does it with 128 MiB. It needs 20 GB of disk, for a while.
 test-wal:
 	SLOTFERRY_TEST_WAL_MIB=2048 $(GO) test $(TESTFLAGS) -count=1 -v -run TestWALOnDiskIsThePrimarys ./internal/rig
 

@@ -5,11 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
 )
+
+// inlineOnEach runs a test inline on every major, and in another mode on the
+// newest: the way to the relay does not depend on the server's version.
+func inlineOnEach(t *testing.T, other Mode, test func(t *testing.T, major int, mode Mode)) {
+	t.Helper()
+	t.Run(string(Inline), func(t *testing.T) {
+		clustertest.EachMajor(t, func(t *testing.T, major int) { test(t, major, Inline) })
+	})
+	t.Run(string(other), func(t *testing.T) { test(t, slices.Max(clustertest.Majors(t)), other) })
+}
 
 // reflag gives a process another value for one of its flags, from its next start
 // on.

@@ -120,50 +120,46 @@ func TestStateDirectoryCannotBeMade(t *testing.T) {
 // recover when the servers know the right one again.
 func TestPasswordIsWrong(t *testing.T) {
 	const secret = "s3cr3t-and-right"
-	for _, mode := range []Mode{Inline, Sidecar} {
-		t.Run(string(mode), func(t *testing.T) {
-			clustertest.EachMajor(t, func(t *testing.T, major int) {
-				t.Parallel()
-				p := newTestPair(t, major, mode)
-				password := func(text string) {
-					clustertest.Exec(t, p.A.Server, "postgres", fmt.Sprintf("ALTER ROLE postgres PASSWORD '%s'", text))
-				}
-				password(secret)
-				p.flows()
-				p.usePassword(secret)
-				p.waitAnchor(p.B)
-				p.createSlot(p.A, "s")
-				p.waitReady(p.B, "s")
+	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {
+		t.Parallel()
+		p := newTestPair(t, major, mode)
+		password := func(text string) {
+			clustertest.Exec(t, p.A.Server, "postgres", fmt.Sprintf("ALTER ROLE postgres PASSWORD '%s'", text))
+		}
+		password(secret)
+		p.flows()
+		p.usePassword(secret)
+		p.waitAnchor(p.B)
+		p.createSlot(p.A, "s")
+		p.waitReady(p.B, "s")
 
-				same := p.sameProcesses()
-				password("another")
-				p.flows()
-				for _, n := range []*Node{p.B, p.A} { // all must log in again
-					clustertest.Exec(t, n.Server, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
-						"WHERE application_name LIKE 'slotferry%' OR backend_type = 'walsender'")
-				}
-				p.until("the relay to name the password", func(context.Context) (bool, string) {
-					source := p.notReady(p.A.Relay, "slot_source_not_connected")
-					return strings.Contains(source.Hint, "password"), fmt.Sprintf("%+v", source)
-				})
-				p.held(decoder.ReasonStandbyUnreachable, "password")
-				// The standby's own sessions again, so that the way to the relay shows.
-				if err := p.B.Server.SetHBA(t.Context(), "host all all 127.0.0.1/32 trust"); err != nil {
-					t.Fatal(err)
-				}
-				p.held(decoder.ReasonUpstreamRefused, "password")
-				password(secret)
-				p.recovers("s")
-				p.flows()
-				same()
-				for _, proc := range []*Process{p.A.Relay, p.B.Helper} {
-					if strings.Contains(proc.Log(), secret) {
-						t.Errorf("the password is in the log of %s", proc.name)
-					}
-				}
-			})
+		same := p.sameProcesses()
+		password("another")
+		p.flows()
+		for _, n := range []*Node{p.B, p.A} { // all must log in again
+			clustertest.Exec(t, n.Server, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+				"WHERE application_name LIKE 'slotferry%' OR backend_type = 'walsender'")
+		}
+		p.until("the relay to name the password", func(context.Context) (bool, string) {
+			source := p.notReady(p.A.Relay, "slot_source_not_connected")
+			return strings.Contains(source.Hint, "password"), fmt.Sprintf("%+v", source)
 		})
-	}
+		p.held(decoder.ReasonStandbyUnreachable, "password")
+		// The standby's own sessions again, so that the way to the relay shows.
+		if err := p.B.Server.SetHBA(t.Context(), "host all all 127.0.0.1/32 trust"); err != nil {
+			t.Fatal(err)
+		}
+		p.held(decoder.ReasonUpstreamRefused, "password")
+		password(secret)
+		p.recovers("s")
+		p.flows()
+		same()
+		for _, proc := range []*Process{p.A.Relay, p.B.Helper} {
+			if strings.Contains(proc.Log(), secret) {
+				t.Errorf("the password is in the log of %s", proc.name)
+			}
+		}
+	})
 }
 
 // usePassword makes both servers ask for a password, and all that connects to

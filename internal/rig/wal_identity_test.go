@@ -26,7 +26,7 @@ func walAmount(t *testing.T) protocol.LSN {
 	t.Helper()
 	text := os.Getenv("SLOTFERRY_TEST_WAL_MIB")
 	if text == "" {
-		return 256 << 20
+		return 128 << 20
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n < 64 {
