@@ -16,6 +16,7 @@ const (
 	FrameErrorResponse   = 'E' // from upstream
 	FrameNotice          = 'N' // from upstream
 	FrameAuthentication  = 'R' // from upstream
+	FramePassword        = 'p' // from downstream: any answer to an Authentication message
 	FrameBackendKeyData  = 'K' // from upstream
 	FrameNegotiate       = 'v' // from upstream
 )
