@@ -56,6 +56,10 @@ func (s *Server) writeHBA(lines []string) error {
 	return s.writeDataFile("pg_hba.conf", strings.Join(slices.Concat(socketHBA, lines), "\n")+"\n")
 }
 
+// WriteDataFile writes a file into the data directory, such as one that a setting
+// names, and gives it to the server's user, who alone can read it.
+func (s *Server) WriteDataFile(name, text string) error { return s.writeDataFile(name, text) }
+
 // writeDataFile writes a file in the data directory in one step, and gives it to
 // the server's user.
 func (s *Server) writeDataFile(name, text string) error {
