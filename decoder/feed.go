@@ -48,6 +48,11 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the relay's conninfo: %w", err)
 	}
+	if config.ChannelBinding == "prefer" {
+		// What a relay that ends TLS cannot offer must not be missed either: a server
+		// behind it takes the remark for an attack (auth-scram.c).
+		config.ChannelBinding = "disable"
+	}
 	config.RuntimeParams["replication"] = "true"
 	config.RuntimeParams["_pq_.slotferry"] = "1"
 	config.RuntimeParams["application_name"] = applicationName

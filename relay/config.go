@@ -72,7 +72,7 @@ type Config struct {
 	// Listen are TCP addresses, "host:port" each. Port 0 takes a free one.
 	Listen []string
 
-	// Upstream is a libpq conninfo, keyword/value or URI. Only its hosts, ports,
+	// Upstream is a libpq conninfo, keyword/value or URI. Its hosts, ports, ssl*,
 	// connect_timeout, keepalives* and tcp_user_timeout are used: user, password
 	// and database are the downstream's own. Several hosts are tried in order, a
 	// host that begins with a slash is a directory of Unix sockets.
@@ -89,6 +89,9 @@ type Config struct {
 
 	// Reports is what ModeStrip sends back. nil: nothing.
 	Reports ReportSource
+
+	// TLS is what the relay ends the downstream's TLS with. nil: it does not.
+	TLS *ServerTLS
 
 	// RefuseTLS answers SSLRequest and GSSENCRequest with 'N' in the upstream's
 	// place. Otherwise they are passed on, and a session that the upstream
@@ -139,6 +142,9 @@ func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 	addrs, err := parseUpstream(c.Upstream)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("upstream: %w", err))
+	}
+	if c.TLS != nil && c.RefuseTLS {
+		errs = append(errs, errors.New("TLS cannot be refused where there is a certificate for it"))
 	}
 	if c.Mode < ModePlain || c.Mode > ModeStrip {
 		errs = append(errs, fmt.Errorf("unknown mode %d", int(c.Mode)))

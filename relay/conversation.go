@@ -22,6 +22,8 @@ type Conversation struct {
 	sidecar     sidecarState
 
 	sidecarAnswered bool // CopyBothResponse was sent
+
+	binding binding // during the login
 }
 
 // streamKind is what flows between CopyBothResponse and ReadyForQuery.

@@ -3,9 +3,11 @@ package relay
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,35 +15,45 @@ import (
 )
 
 // dial connects to the upstream: to only, or to the first host that answers.
-// Its error is an *ending that names every address and cause.
-func (s *session) dial(ctx context.Context, only *upstreamAddr) error {
-	addrs := s.relay.addrs.addrs
-	if only != nil {
-		addrs = []upstreamAddr{*only}
+// bare leaves the connection as it is, for the downstream to ask for
+// encryption itself; otherwise the conninfo's sslmode decides. Its error is an
+// *ending that names every address and cause.
+func (s *session) dial(ctx context.Context, only *upstreamAddr, bare bool) error {
+	hosts, err := s.relay.hostsFor(ctx, only)
+	if err != nil {
+		return s.unreachable(ctx, []error{err})
 	}
 	var errs []error
-	for _, a := range addrs {
-		d := net.Dialer{Timeout: s.relay.cfg.ConnectTimeout, KeepAliveConfig: s.relay.addrs.keepalive}
-		conn, err := d.DialContext(ctx, a.network, a.address)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("upstream %s: %w", a, rootCause(err)))
+	for _, h := range hosts {
+		ways := h.ways
+		if bare {
+			ways = []*tls.Config{nil}
+		}
+		if err := s.dialHost(ctx, h, ways); err != nil {
+			errs = append(errs, fmt.Errorf("upstream %s: %w", h, err))
 			continue
 		}
-		s.relay.addrs.tune(conn)
-		s.mu.Lock()
-		s.upstream, s.facts.upstream = newWire(conn), a
-		s.mu.Unlock()
 		s.relay.upstreamReached(nil)
 		return nil
 	}
+	return s.unreachable(ctx, errs)
+}
+
+// unreachable makes one *ending of why no host could be connected to.
+func (s *session) unreachable(ctx context.Context, errs []error) error {
 	causes := make([]string, len(errs))
+	hint := "Check that the upstream server is running and accepts connections from this host."
 	for i, err := range errs {
 		causes[i] = err.Error()
+		var h interface{ Hint() string }
+		if errors.As(err, &h) {
+			hint = h.Hint()
+		}
 	}
 	e := &ending{
 		code:    codeConnectionFailure,
 		message: "slotferry could not connect to " + strings.Join(causes, "; "),
-		hint:    "Check that the upstream server is running and accepts connections from this host.",
+		hint:    hint,
 		err:     fmt.Errorf("connect: %w", errors.Join(errs...)),
 	}
 	if ctx.Err() == nil {
@@ -49,6 +61,66 @@ func (s *session) dial(ctx context.Context, only *upstreamAddr) error {
 	}
 	return e
 }
+
+// dialHost tries the ways of one host and keeps those that are left for a login
+// that the server refuses.
+func (s *session) dialHost(ctx context.Context, h upstreamHost, ways []*tls.Config) error {
+	var errs []error
+	for i, way := range ways {
+		left := ways[i+1:]
+		w, err := s.dialWay(ctx, h, way, slices.Contains(left, nil))
+		if err != nil {
+			errs = append(errs, err)
+			var nobody *dialError
+			if errors.As(err, &nobody) {
+				break // another way leads to the same
+			}
+			continue
+		}
+		if way != nil && w.tls == nil { // the server has no TLS: that was the other way
+			left = nil
+		}
+		s.mu.Lock()
+		s.upstream, s.facts.upstream, s.waysLeft = w, h, left
+		s.mu.Unlock()
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// dialWay makes one connection. plainToo allows one without encryption where
+// the server has none, as sslmode=prefer does.
+func (s *session) dialWay(ctx context.Context, h upstreamHost, way *tls.Config, plainToo bool) (*wire, error) {
+	addrs := &s.relay.addrs
+	d := net.Dialer{Timeout: s.relay.cfg.ConnectTimeout, KeepAliveConfig: addrs.keepalive}
+	conn, err := d.DialContext(ctx, h.network, h.address)
+	if err != nil {
+		return nil, &dialError{rootCause(err)}
+	}
+	addrs.tune(conn)
+	w := newWire(conn)
+	if way == nil {
+		return w, nil
+	}
+	secured, err := secureUpstream(ctx, w, way, addrs.direct, s.relay.cfg.ConnectTimeout)
+	switch {
+	case err != nil:
+		w.close()
+		return nil, err
+	case secured != nil:
+		return secured, nil
+	case plainToo:
+		return w, nil
+	}
+	w.close()
+	return nil, errNoTLS
+}
+
+// dialError is a dial that reached nobody.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
 
 // rootCause drops what net repeats of the address.
 func rootCause(err error) error {
@@ -71,7 +143,7 @@ func (s *session) forwardCancel(ctx context.Context, packet []byte) error {
 		only = s.relay.issuer(&m)
 	}
 	if s.upstream == nil {
-		if err := s.dial(ctx, only); err != nil {
+		if err := s.dial(ctx, only, false); err != nil {
 			return errors.Unwrap(err) // the peer expects no answer
 		}
 	}
@@ -95,7 +167,7 @@ func (r *Relay) issuer(m *protocol.CancelRequest) *upstreamAddr {
 	defer r.mu.Unlock()
 	for _, s := range r.sessions {
 		s.mu.Lock()
-		key, addr := s.facts.key, s.facts.upstream
+		key, addr := s.facts.key, s.facts.upstream.upstreamAddr
 		s.mu.Unlock()
 		if key != nil && key.PID == m.PID && bytes.Equal(key.Key, m.Key) {
 			return &addr

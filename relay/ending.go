@@ -26,6 +26,8 @@ const (
 	codeProtocolViolation = "08P01"
 	codeNotSupported      = "0A000"
 	codeDataCorrupted     = "XX001"
+
+	codeInvalidAuthorization = "28000"
 )
 
 func endShutdown() *ending {
@@ -46,6 +48,8 @@ func endFault(err error) *ending {
 		e.code = codeDataCorrupted
 		e.hint = "Something upstream puts messages into the WAL stream that are not slotferry's. " +
 			"A walreceiver would write them into a WAL segment."
+	case errors.Is(err, errBinding):
+		e.code, e.message, e.hint = codeInvalidAuthorization, errBinding.Error(), hintBinding
 	case errors.Is(err, errNotPostgres):
 		e.hint = "Check the host and port in the upstream conninfo."
 	}

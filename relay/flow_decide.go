@@ -76,6 +76,14 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 			return step{}
 		}
 		return f.decideNegotiate(b[:h.Size()], v)
+	case protocol.FrameAuthentication:
+		if f.conv.ready || !f.conv.binding.ends() || h.Size() > maxHeldLogin {
+			return forward
+		}
+		if len(b) < h.Size() {
+			return step{}
+		}
+		return f.conv.binding.offer(b[:h.Size()])
 	case protocol.FrameBackendKeyData:
 		if f.conv.ready || h.Size() > maxHeldLogin {
 			return forward
@@ -220,6 +228,12 @@ func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte) step {
 		}
 		f.conv.fromDownstream(h.Type, query)
 		return forward
+	}
+	if h.Type == protocol.FramePassword && f.conv.binding.waits() && h.Size() <= maxHeldLogin {
+		if len(b) < h.Size() {
+			return step{}
+		}
+		return f.conv.binding.answer(b[:h.Size()])
 	}
 	f.conv.fromDownstream(h.Type, "")
 	return forward

@@ -22,7 +22,7 @@ const tlsHandshake = 0x16
 // session, and passes that on. opened is false when there is no session to
 // relay: a CancelRequest, or a peer that went away. Bytes behind the startup
 // packet are left in the inbox.
-func (s *session) handshake(ctx context.Context, in *inbox) (opened bool, err error) {
+func (s *session) handshake(ctx context.Context, in, fromUpstream *inbox) (opened bool, err error) {
 	deadline := time.Now().Add(s.relay.cfg.HandshakeTimeout)
 	asked := map[uint32]bool{}
 	var failed error // why the upstream could not be reached
@@ -35,6 +35,11 @@ func (s *session) handshake(ctx context.Context, in *inbox) (opened bool, err er
 			return false, nil // a port check
 		case err != nil:
 			return false, fmt.Errorf("read startup packet: %w", err)
+		case packet == nil && s.relay.cfg.TLS != nil:
+			if err := s.acceptTLS(ctx, in, deadline, true); err != nil {
+				return false, err
+			}
+			continue
 		case packet == nil: // TLS from the first byte
 			return s.openOpaque(ctx, failed)
 		}
@@ -48,16 +53,16 @@ func (s *session) handshake(ctx context.Context, in *inbox) (opened bool, err er
 			if len(packet) < in.n {
 				return false, errStuffed
 			}
-			repeated := asked[code]
+			repeated := asked[code] || s.downstream.tls != nil
 			asked[code] = true
 			in.consume(len(packet))
-			opaque, err := s.answerEncryption(ctx, in, code, repeated, &failed)
+			opaque, err := s.answerEncryption(ctx, in, code, repeated, deadline, &failed)
 			if err != nil || opaque {
 				return opaque, err
 			}
 			continue
 		}
-		return s.openSession(ctx, in, packet, failed)
+		return s.openSession(ctx, in, fromUpstream, packet, failed)
 	}
 }
 
@@ -74,7 +79,7 @@ var errStuffed = &ending{
 func (s *session) readStartup(ctx context.Context, in *inbox) ([]byte, error) {
 	for {
 		b := in.bytes()
-		if len(b) > 0 && b[0] == tlsHandshake {
+		if len(b) > 0 && b[0] == tlsHandshake && s.downstream.tls == nil {
 			return nil, nil
 		}
 		if len(b) >= 4 {
@@ -99,19 +104,26 @@ func (s *session) readStartup(ctx context.Context, in *inbox) ([]byte, error) {
 }
 
 // answerEncryption answers SSLRequest or GSSENCRequest with one byte: the
-// upstream's, or 'N'. opaque is set when the session is encrypted from here on.
-func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, repeated bool, failed *error) (
-	opaque bool, err error,
-) {
-	if s.relay.cfg.RefuseTLS {
-		if repeated {
-			return false, &ending{code: codeNotSupported, message: fmt.Sprintf(
-				"unsupported frontend protocol %d.%d: server supports 3.0 to 3.2", code>>16, code&0xFFFF)}
+// upstream's, or the relay's own. opaque is set when the session is encrypted
+// from here on, and not for the relay.
+func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, repeated bool, deadline time.Time,
+	failed *error,
+) (opaque bool, err error) {
+	own := s.relay.cfg.TLS
+	switch {
+	case (s.relay.cfg.RefuseTLS || own != nil) && repeated:
+		return false, &ending{code: codeNotSupported, message: fmt.Sprintf(
+			"unsupported frontend protocol %d.%d: server supports 3.0 to 3.2", code>>16, code&0xFFFF)}
+	case own != nil && code == protocol.SSLRequestCode:
+		if err := s.downstream.write([]byte{'S'}); err != nil {
+			return false, err
 		}
+		return false, s.acceptTLS(ctx, in, deadline, false)
+	case s.relay.cfg.RefuseTLS || own != nil:
 		return false, s.downstream.write([]byte{'N'})
 	}
 	if s.upstream == nil && *failed == nil {
-		*failed = s.dial(ctx, nil)
+		*failed = s.dial(ctx, nil, true)
 	}
 	if *failed != nil {
 		// libpq does not show an error that comes in the place of the one byte
@@ -133,6 +145,7 @@ func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, 
 	}
 	switch answer[0] {
 	case 'N':
+		s.refused = s.refused || code == protocol.SSLRequestCode
 	case 'S', 'G', 'E':
 		// Nothing may have come before the answer: it would be taken for part of
 		// the encrypted session.
@@ -156,7 +169,7 @@ func (s *session) openOpaque(ctx context.Context, failed error) (opened bool, er
 		return false, errors.New("the connection opens with TLS, which this relay refuses")
 	}
 	if s.upstream == nil && failed == nil {
-		failed = s.dial(ctx, nil)
+		failed = s.dial(ctx, nil, true)
 	}
 	if failed != nil {
 		return false, errors.Unwrap(failed) // nobody would understand an ErrorResponse
@@ -166,21 +179,37 @@ func (s *session) openOpaque(ctx context.Context, failed error) (opened bool, er
 }
 
 // openSession passes the startup packet on, with the marker taken out or put
-// in.
-func (s *session) openSession(ctx context.Context, in *inbox, packet []byte, failed error) (opened bool, err error) {
+// in. fromUpstream gets what the upstream has answered already.
+func (s *session) openSession(ctx context.Context, in, fromUpstream *inbox, packet []byte, failed error) (
+	opened bool, err error,
+) {
+	if err := s.mustBeEncrypted(); err != nil {
+		return false, err
+	}
 	forwarded := s.rewriteStartup(packet)
 	if len(forwarded) > protocol.MaxStartupPacket+optInLen ||
 		s.relay.cfg.Mode != ModeStrip && len(forwarded) > protocol.MaxStartupPacket {
 		return false, fmt.Errorf("invalid length of startup packet: %d", len(forwarded))
 	}
-	if s.upstream == nil && failed == nil {
-		failed = s.dial(ctx, nil)
+	switch {
+	case failed != nil:
+	case s.upstream == nil:
+		failed = s.dial(ctx, nil, false)
+	default:
+		failed = s.secureBare(ctx, s.refused)
 	}
 	if failed != nil {
 		return false, failed
 	}
-	if err := s.upstream.write(forwarded); err != nil {
-		return false, fmt.Errorf("forward startup packet: %w", err)
+	if err := s.forwardStartup(ctx, forwarded); err != nil {
+		return false, err
+	}
+	again, err := s.again(ctx, fromUpstream)
+	if err == nil && again {
+		err = s.openOtherWay(ctx, fromUpstream, forwarded)
+	}
+	if err != nil {
+		return false, err
 	}
 	in.consume(len(packet))
 	return true, nil

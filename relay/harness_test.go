@@ -2,12 +2,14 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/rs/zerolog"
 
 	"github.com/slotferry/slotferry/internal/cluster"
@@ -176,4 +178,13 @@ func (r *reports) set(m *protocol.HelperReport) {
 	r.report = m
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// pgError returns the server's error in err, nil when there is none.
+func pgError(err error) *pgconn.PgError {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return pe
+	}
+	return nil
 }

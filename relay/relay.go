@@ -17,6 +17,8 @@ type Relay struct {
 	addrs   upstreamAddrs
 	metrics *metrics
 
+	probes chan probed // holds one; who takes it out probes
+
 	// mu guards what follows.
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -33,7 +35,8 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, addrs: addrs, sessions: map[uint64]*session{}}
+	r := &Relay{cfg: cfg, addrs: addrs, sessions: map[uint64]*session{}, probes: make(chan probed, 1)}
+	r.probes <- probed{}
 	if r.metrics, err = newMetrics(r, cfg.Metrics); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (s *countingSink) n() int64                      { return s.count.Load() }
 
 func conninfoOf(r *Relay) string {
 	host, port, _ := net.SplitHostPort(r.Addrs()[0].String())
-	return "host=" + host + " port=" + port
+	return "host=" + host + " port=" + port + " sslmode=disable"
 }
 
 // The helper's sidecar: SLOT_STATE is answered by the relay, the upstream sees

@@ -213,7 +213,7 @@ func TestSeveralUpstreamHosts(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = open.Close() })
 	_, port, _ := net.SplitHostPort(open.Addr().String())
-	s := newScripted(t, Config{Mode: ModeSplice, Upstream: "host=127.0.0.1,127.0.0.1 port=" + deadPort + "," + port})
+	s := newScripted(t, Config{Mode: ModeSplice, Upstream: "host=127.0.0.1,127.0.0.1 port=" + deadPort + "," + port + " sslmode=disable"})
 	s.lis = open
 	s.login("user", "a")
 

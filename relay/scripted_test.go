@@ -165,7 +165,7 @@ func newScripted(t testing.TB, cfg Config) *scripted {
 
 func upstreamConninfo(l net.Listener) string {
 	host, port, _ := net.SplitHostPort(l.Addr().String())
-	return "host=" + host + " port=" + port
+	return "host=" + host + " port=" + port + " sslmode=disable"
 }
 
 // connect opens a downstream connection.

@@ -14,6 +14,7 @@ type seen struct {
 	damaged     bool
 	opaque      bool
 	badReport   bool
+	binding     bool
 
 	upstreamError *UpstreamError // nil: none since a stream began
 	system        uint64         // the upstream's system identifier; 0: not known
@@ -115,4 +116,11 @@ func (r *Relay) sawReport(err error) {
 // isReset reports whether a peer just went away.
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// sawBinding notes how channel binding stood when a login ended.
+func (r *Relay) sawBinding(err error) {
+	if r.change(&r.seen.binding, err != nil) && err != nil {
+		r.cfg.Logger.Error().Err(err).Str("hint", hintBinding).Msg("a client cannot log in through this relay")
+	}
 }

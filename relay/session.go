@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,10 @@ type session struct {
 	log        zerolog.Logger
 	downstream *wire // to the walreceiver or whoever connected
 	upstream   *wire // to the walsender; nil before the startup packet
+
+	// Owned by the handshake.
+	waysLeft []*tls.Config // what sslmode would try next at this upstream
+	refused  bool          // the upstream has answered SSLRequest with 'N'
 
 	// reason is why the relay ends the session, nil while it does not. The
 	// downstream pump acts on it, at a frame boundary.
@@ -52,7 +57,7 @@ type session struct {
 type facts struct {
 	kind         SessionKind
 	startup      protocol.StartupMessage
-	upstream     upstreamAddr
+	upstream     upstreamHost
 	key          *protocol.BackendKeyData
 	optedIn      bool
 	noRelay      bool
@@ -65,12 +70,13 @@ type facts struct {
 
 // run serves the session until it ends. nil is a clean end.
 func (s *session) run(ctx context.Context) error {
-	defer s.downstream.close()
-	in := inbox{}
+	defer func() { s.downstream.close() }() // another one, once it is encrypted
+	var in, fromUpstream inbox
 	defer in.release()
+	defer fromUpstream.release()
 
 	stop := context.AfterFunc(ctx, s.interrupt)
-	opened, err := s.handshake(ctx, &in)
+	opened, err := s.handshake(ctx, &in, &fromUpstream)
 	stop()
 	if s.upstream != nil {
 		defer s.upstream.close()
@@ -88,7 +94,7 @@ func (s *session) run(ctx context.Context) error {
 	case !opened:
 		return nil
 	}
-	return s.pumps(ctx, &in)
+	return s.pumps(ctx, &in, &fromUpstream)
 }
 
 // refuse tells a downstream that has not got a session why not, and gives it a
@@ -117,7 +123,7 @@ func (s *session) interrupt() {
 }
 
 // pumps runs both directions until both have ended.
-func (s *session) pumps(ctx context.Context, in *inbox) error {
+func (s *session) pumps(ctx context.Context, in, fromUpstream *inbox) error {
 	strip := s.relay.cfg.Mode == ModeStrip
 	opaque := s.facts.kind == KindOpaque
 	flow := func(dir Direction) *Flow {
@@ -126,10 +132,11 @@ func (s *session) pumps(ctx context.Context, in *inbox) error {
 		return f
 	}
 	s.mu.Lock()
-	s.down = pump{s: s, dir: Downstream, flow: flow(Downstream), from: s.upstream, to: s.downstream}
+	s.conv.binding = binding{downstream: s.downstream.tls != nil, upstream: s.upstream.tls != nil}
+	s.down = pump{s: s, dir: Downstream, flow: flow(Downstream), from: s.upstream, to: s.downstream, in: *fromUpstream}
 	s.up = pump{s: s, dir: Upstream, flow: flow(Upstream), from: s.downstream, to: s.upstream, in: *in}
 	s.mu.Unlock()
-	*in = inbox{} // the pump's now
+	*in, *fromUpstream = inbox{}, inbox{} // the pumps' now
 
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)

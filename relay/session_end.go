@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -59,11 +60,15 @@ func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
 	var gone *downstreamGoneError
 	switch {
 	case errors.Is(e.err, io.EOF) && e.dir == Upstream:
+		s.leftAtOffer()
 		s.upstream.closeWrite()
 		return nil, false
 	case e.dir == Upstream:
 		var fault *faultError
 		if errors.As(e.err, &fault) {
+			if errors.Is(fault, errBinding) {
+				s.relay.sawBinding(errBinding)
+			}
 			s.end(endFault(fault)) // the downstream pump says it
 			return e.err, false
 		}
@@ -78,6 +83,12 @@ func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
 	if errors.As(e.err, &fault) {
 		s.lastWords(endFault(fault))
 		return e.err, false
+	}
+	if !errors.Is(e.err, io.EOF) && s.upstream.tls != nil && s.down.wrote.Load() == 0 {
+		// With TLS 1.3 a server judges the client's certificate after the handshake.
+		s.lastWords(&ending{code: codeConnectionFailure, hint: hintAlert,
+			message: fmt.Sprintf("slotferry could not connect to upstream %s: TLS: %v", s.facts.upstream, rootCause(e.err))})
+		return withHint(e.err, hintAlert), false
 	}
 	s.downstream.closeWrite()
 	if errors.Is(e.err, io.EOF) {

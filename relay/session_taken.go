@@ -31,7 +31,10 @@ func (s *session) took(dir Direction, v *Verdict) {
 		s.mu.Lock()
 		s.facts.noRelay, s.facts.optedIn = true, false
 		s.mu.Unlock()
-		s.relay.sawNoRelay(s.facts.upstream)
+		s.relay.sawNoRelay(s.facts.upstream.upstreamAddr)
+	}
+	if v.Ready && s.ownTLS() {
+		s.relay.sawBinding(nil)
 	}
 	if v.Ready && s.relay.cfg.Mode == ModeStrip && s.status().OptedIn {
 		s.relay.sawRelay()

@@ -123,6 +123,16 @@ func (s *SlotSource) Status() SlotSourceStatus {
 	return st
 }
 
+// address returns what the source is connected to, "" for nothing.
+func (s *SlotSource) address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.status.Connected {
+		return ""
+	}
+	return s.status.Upstream
+}
+
 // Run reads until ctx ends, and reconnects when the connection is lost. Its
 // error is nil when ctx ended it.
 func (s *SlotSource) Run(ctx context.Context) error {

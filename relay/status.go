@@ -61,8 +61,10 @@ type SessionStatus struct {
 	ApplicationName string      `json:"application_name"`
 	User            string      `json:"user"`
 	Database        string      `json:"database"`
-	Downstream      string      `json:"downstream"` // address
-	Upstream        string      `json:"upstream"`   // address
+	Downstream      string      `json:"downstream"`               // address
+	Upstream        string      `json:"upstream"`                 // address
+	DownstreamTLS   string      `json:"downstream_tls,omitempty"` // version, where the relay ends it: "TLS 1.3"
+	UpstreamTLS     string      `json:"upstream_tls,omitempty"`
 	Started         time.Time   `json:"started"`
 	OptedIn         bool        `json:"opted_in"`
 	NoRelay         bool        `json:"no_relay"` // ModeStrip: nobody upstream knows slot messages

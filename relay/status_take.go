@@ -40,7 +40,7 @@ func (s *session) status() SessionStatus {
 	f := &s.facts
 	st := SessionStatus{
 		ID: s.id, Kind: f.kind, State: "startup", Downstream: s.downstream.conn.RemoteAddr().String(),
-		Upstream: f.upstream.address, Started: s.started, OptedIn: f.optedIn, NoRelay: f.noRelay,
+		Upstream: f.upstream.address, DownstreamTLS: s.downstream.tlsVersion(), UpstreamTLS: s.upstream.tlsVersion(), Started: s.started, OptedIn: f.optedIn, NoRelay: f.noRelay,
 		Spliced: f.spliced, Stripped: f.stripped, Damaged: f.damaged, LastSlotMessage: f.lastMessage,
 		HelperReport: f.helperReport,
 	}
@@ -74,6 +74,7 @@ func (s *session) logEnd(err error) {
 	var gone *downstreamGoneError
 	switch {
 	case err == nil:
+	case errors.Is(err, errBinding): // logged when it began
 	case errors.As(err, &gone), isReset(err):
 		e = s.log.Info().Err(err)
 	default:

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -13,16 +14,29 @@ import (
 
 // upstreamAddrs is what a relay takes from the upstream's conninfo.
 type upstreamAddrs struct {
-	addrs          []upstreamAddr
+	hosts          []upstreamHost
+	direct         bool           // sslnegotiation=direct
+	login          *pgconn.Config // to find out what target_session_attrs asks for
 	connectTimeout time.Duration
 	keepalive      net.KeepAliveConfig
 	userTimeout    time.Duration // tcp_user_timeout; 0: the system's
 }
 
-// upstreamAddr is one host to dial.
+// upstreamAddr is where to dial a host.
 type upstreamAddr struct {
 	network string // tcp or unix
 	address string
+}
+
+// upstreamHost is one host of the conninfo.
+type upstreamHost struct {
+	upstreamAddr
+	name string // as in the conninfo
+	port uint16
+
+	// ways are what to encrypt with, nil for not at all, in the order in which
+	// sslmode has them tried.
+	ways []*tls.Config
 }
 
 func (a upstreamAddr) String() string { return a.address }
@@ -39,24 +53,38 @@ func parseUpstream(conninfo string) (upstreamAddrs, error) {
 	if u.connectTimeout <= 0 || u.connectTimeout > time.Hour {
 		u.connectTimeout = defaultConnectTimeout
 	}
-	u.add(cfg.Host, cfg.Port)
+	u.login = cfg
+	u.direct = cfg.SSLNegotiation == "direct"
+	u.add(cfg.Host, cfg.Port, cfg.TLSConfig)
 	for _, f := range cfg.Fallbacks {
-		u.add(f.Host, f.Port)
+		u.add(f.Host, f.Port, f.TLSConfig)
 	}
-	return u, u.parseKeepalives(cfg.RuntimeParams)
+	err = u.parseKeepalives(cfg.RuntimeParams)
+	for _, key := range append(tcpSettings, "replication") {
+		delete(cfg.RuntimeParams, key)
+	}
+	cfg.RuntimeParams["application_name"] = sourceName
+	return u, err
 }
 
-// add keeps the order and drops what is there already: ParseConfig lists a
-// host once for each way to encrypt it.
-func (u *upstreamAddrs) add(host string, port uint16) {
+// add keeps the order. ParseConfig lists a host once for each way to encrypt it.
+func (u *upstreamAddrs) add(host string, port uint16, way *tls.Config) {
+	if way != nil {
+		way = way.Clone()
+		way.DynamicRecordSizingDisabled = true
+		if way.MinVersion == 0 {
+			way.MinVersion = tls.VersionTLS12 // ssl_min_protocol_version's default
+		}
+	}
 	network, address := pgconn.NetworkAddress(host, port)
 	a := upstreamAddr{network: network, address: address}
-	for _, have := range u.addrs {
-		if have == a {
+	for i := range u.hosts {
+		if u.hosts[i].upstreamAddr == a {
+			u.hosts[i].ways = append(u.hosts[i].ways, way)
 			return
 		}
 	}
-	u.addrs = append(u.addrs, a)
+	u.hosts = append(u.hosts, upstreamHost{upstreamAddr: a, name: host, port: port, ways: []*tls.Config{way}})
 }
 
 // tcpSettings are libpq's settings of a connection's socket, which pgconn
@@ -91,9 +119,9 @@ func (u *upstreamAddrs) parseKeepalives(params map[string]string) error {
 
 // strings lists the addresses for people.
 func (u *upstreamAddrs) strings() []string {
-	list := make([]string, len(u.addrs))
-	for i, a := range u.addrs {
-		list[i] = a.String()
+	list := make([]string, len(u.hosts))
+	for i, h := range u.hosts {
+		list[i] = h.String()
 	}
 	return list
 }

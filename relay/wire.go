@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -62,17 +64,28 @@ func (in *inbox) release() {
 // nudge and Close may be called by any.
 type wire struct {
 	conn net.Conn
-	raw  syscall.RawConn // nil where there is no socket
+	raw  syscall.RawConn // nil where there is no socket, or TLS on it
+	tls  *tls.Conn       // conn itself; nil without TLS
+	sock *tlsSocket      // below tls
 
-	reading rawReading // owned by the reader
-	writing rawWriting // owned by the writer
+	shaken  atomic.Bool // the TLS handshake is over
+	inside  bool        // part of a record may be left in tls; owned by the reader
+	reading rawReading  // owned by the reader
+	writing rawWriting  // owned by the writer
 
 	// record is told what was read and what is about to be written; nil: nobody.
 	record func(Direction, []byte)
 }
 
-// errNoBytes says that a read that must not wait found nothing.
-var errNoBytes = errors.New("nothing to read")
+// errNoBytes says that a read that must not wait found nothing. It is temporary
+// in the sense of net.Error, for a tls.Conn to go on after it.
+var errNoBytes error = noBytesError{}
+
+type noBytesError struct{}
+
+func (noBytesError) Error() string   { return "nothing to read" }
+func (noBytesError) Timeout() bool   { return false }
+func (noBytesError) Temporary() bool { return true }
 
 // aLongTimeAgo is a deadline that has passed.
 var aLongTimeAgo = time.Unix(1, 0)
@@ -104,8 +117,11 @@ func (w *wire) read(in *inbox, wait bool) error {
 }
 
 func (w *wire) readOnce(in *inbox, wait bool) error {
-	if w.raw != nil {
+	switch {
+	case w.raw != nil:
 		return w.rawRead(in, wait)
+	case w.tls != nil:
+		return w.tlsRead(in, wait)
 	}
 	if !wait {
 		if err := w.conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
@@ -127,11 +143,17 @@ func (w *wire) readOnce(in *inbox, wait bool) error {
 
 // write writes all of b.
 func (w *wire) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
 	if w.record != nil {
 		w.record(Downstream, b)
 	}
-	if w.raw != nil {
+	switch {
+	case w.raw != nil:
 		return w.rawWrite(b)
+	case w.tls != nil:
+		return w.tlsWrite(b)
 	}
 	_, err := w.conn.Write(b)
 	return err
@@ -147,12 +169,24 @@ func (w *wire) quiet() { _ = w.conn.SetReadDeadline(time.Time{}) }
 
 // closeWrite tells the peer that no more comes.
 func (w *wire) closeWrite() {
+	if w.tls != nil {
+		_ = w.tls.CloseWrite() // waits 5 s at most
+		w.sock.base.closeWrite()
+		return
+	}
 	if c, ok := w.conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 	}
 }
 
-func (w *wire) close() { _ = w.conn.Close() }
+// close closes the socket. It says nothing to the peer and so never waits.
+func (w *wire) close() {
+	if w.tls != nil {
+		_ = w.sock.Close()
+		return
+	}
+	_ = w.conn.Close()
+}
 
 func isTimeout(err error) bool {
 	var ne net.Error

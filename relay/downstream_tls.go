@@ -1,0 +1,120 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// TLSFiles are PEM files, as PostgreSQL's ssl_cert_file, ssl_key_file and
+// ssl_ca_file.
+type TLSFiles struct {
+	Cert string // certificate, with those of intermediate authorities behind it
+	Key  string
+
+	// ClientCA, if not empty, makes a certificate that it signed the condition
+	// for every connection over TCP.
+	ClientCA string
+}
+
+// ServerTLS is what a Relay ends the downstream's TLS with. It may be reloaded
+// while relays use it: sessions that there are keep what they began with.
+type ServerTLS struct {
+	files TLSFiles
+	now   atomic.Pointer[tls.Config]
+}
+
+// LoadServerTLS reads the files. Its error names all that is wrong with them.
+func LoadServerTLS(files TLSFiles) (*ServerTLS, error) {
+	t := &ServerTLS{files: files}
+	return t, t.Reload()
+}
+
+// Reload reads the files again. After an error the old certificate stays.
+func (t *ServerTLS) Reload() error {
+	var errs []error
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{alpnPostgres}, DynamicRecordSizingDisabled: true,
+	}
+	errs = append(errs, checkKeyMode(t.files.Key))
+	cert, err := tls.LoadX509KeyPair(t.files.Cert, t.files.Key)
+	if err != nil {
+		errs = append(errs, withHint(fmt.Errorf("load certificate %s with key %s: %w", t.files.Cert, t.files.Key, err),
+			"Both are PEM files, and the key is the one that the certificate was made for."))
+	}
+	cfg.Certificates = []tls.Certificate{cert}
+	if t.files.ClientCA != "" {
+		cfg.ClientCAs = x509.NewCertPool()
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		pem, err := os.ReadFile(t.files.ClientCA)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("load client certificate authorities: %w", err))
+		case !cfg.ClientCAs.AppendCertsFromPEM(pem):
+			errs = append(errs, withHint(fmt.Errorf("load client certificate authorities: no certificate in %s", t.files.ClientCA),
+				"It is a PEM file of the authorities that sign clients' certificates."))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.now.Store(cfg)
+	return nil
+}
+
+// checkKeyMode refuses a key that others can read, as check_ssl_key_file_permissions
+// (be-secure-common.c) does.
+func checkKeyMode(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o027 == 0 {
+		return nil // a missing file is reported by who loads it
+	}
+	return withHint(fmt.Errorf("private key file %s has group or world access", path),
+		"Give it permissions u=rw,g=r (0640) or less.")
+}
+
+// acceptTLS ends the downstream's TLS here. in holds what was read already.
+func (s *session) acceptTLS(ctx context.Context, in *inbox, deadline time.Time, direct bool) error {
+	cfg := s.relay.cfg.TLS.now.Load()
+	w := tlsWire(s.downstream, in.bytes(), func(c net.Conn) *tls.Conn { return tls.Server(c, cfg) })
+	in.release()
+	s.mu.Lock()
+	s.downstream = w
+	s.mu.Unlock()
+	_ = w.conn.SetDeadline(deadline)
+	if ctx.Err() != nil { // a nudge that came before the deadline was set
+		return ctx.Err()
+	}
+	err := w.shake()
+	_ = w.conn.SetDeadline(time.Time{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("accept TLS: %w", rootCause(err))
+	case direct && w.tls.ConnectionState().NegotiatedProtocol != alpnPostgres:
+		return errors.New("accept TLS: received direct SSL connection request without ALPN protocol negotiation extension")
+	}
+	return nil
+}
+
+// mustBeEncrypted refuses a session without the certificate that every client
+// has to show.
+func (s *session) mustBeEncrypted() error {
+	t := s.relay.cfg.TLS
+	if t == nil || t.files.ClientCA == "" || s.downstream.tls != nil {
+		return nil
+	}
+	if _, local := s.downstream.conn.(*net.UnixConn); local {
+		return nil
+	}
+	return &ending{
+		code: codeInvalidAuthorization, message: "connection requires a valid client certificate",
+		hint: "This relay was started with --tls-client-ca: connect with sslmode=require, sslcert and sslkey.",
+		err:  errors.New("connection requires a valid client certificate"),
+	}
+}
