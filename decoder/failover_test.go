@@ -65,6 +65,37 @@ func TestSlotSurvivesFailover(t *testing.T) {
 	})
 }
 
+// A copy has no failover flag. Where the setting asks for it, the promotion puts
+// back what the upstream's slot had.
+func TestFailoverFlagIsPutBack(t *testing.T) {
+	for _, major := range clustertest.Majors(t) {
+		if major < 17 {
+			continue // its slots have no such flag
+		}
+		t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) {
+			p := newPairWith(t, major, DefaultSettings())
+			p.stop()
+			p.runningHelper = startHelper(t, p.standby, p.source, t.TempDir(), DefaultSettings(), func(c *Config) { c.RestoreFailover = true })
+			p.waitAnchor(t)
+			clustertest.Exec(t, p.primary, "postgres",
+				"SELECT pg_create_logical_replication_slot('flagged', 'pgoutput', failover => true)",
+				"SELECT pg_create_logical_replication_slot('plain', 'pgoutput')")
+			p.slot(t, "flagged", StateReady, ReasonNone)
+			p.slot(t, "plain", StateReady, ReasonNone)
+			if err := p.primary.Kill9(); err != nil {
+				t.Fatal(err)
+			}
+			report := p.promote(t)
+			for slot, want := range map[string]bool{"flagged": true, "plain": false} {
+				if got := clustertest.Value[bool](t, p.standby, "postgres",
+					"SELECT failover FROM pg_replication_slots WHERE slot_name = $1", slot); got != want {
+					t.Errorf("slot %s has failover %t, want %t: %+v", slot, got, want, report)
+				}
+			}
+		})
+	}
+}
+
 // Silence is not news: when messages stop, slots are not ready any more, stay
 // where they are, and are usable if the promotion comes (I-15).
 func TestSilenceDropsNothing(t *testing.T) {

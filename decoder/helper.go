@@ -23,6 +23,8 @@ type Config struct {
 	Settings    Settings       // zero: DefaultSettings
 	Logger      zerolog.Logger // zero: silent
 
+	RestoreFailover bool // at a promotion, set failover on slots whose upstream had it; 17 and newer
+
 	// RequestSnapshot asks the upstream for a running-xacts record without waiting.
 	// nil: the request travels in the helper's report.
 	RequestSnapshot func()

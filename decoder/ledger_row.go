@@ -33,6 +33,7 @@ type LedgerRow struct {
 
 	Distrusted    bool `json:"distrusted,omitempty"`      // protection was broken (I-3)
 	Consumed      bool `json:"consumed,omitempty"`        // found past what the subscriber has confirmed (I-4)
+	Failover      bool `json:"failover,omitempty"`        // the upstream's slot has it
 	TwoPhase      bool `json:"two_phase,omitempty"`       // the upstream's slot has it
 	TwoPhaseClear bool `json:"two_phase_clear,omitempty"` // nothing prepared before the flag is left (I-8)
 
@@ -55,7 +56,7 @@ func (r *LedgerRow) track() Track {
 	return Track{
 		Confirmed: r.UpstreamLSN, High: r.HighLSN, HighTimelineID: r.HighTimelineID,
 		PostmasterStart: r.PostmasterStart, TimelineID: r.TimelineID, Distrusted: r.Distrusted, Consumed: r.Consumed,
-		TwoPhaseClear: r.TwoPhaseClear,
+		TwoPhaseClear: r.TwoPhaseClear, Failover: r.Failover,
 	}
 }
 
@@ -64,7 +65,7 @@ func (r *LedgerRow) remember(t Track) {
 	r.UpstreamLSN, r.HighLSN, r.HighTimelineID = t.Confirmed, t.High, t.HighTimelineID
 	r.PostmasterStart, r.TimelineID = t.PostmasterStart, t.TimelineID
 	r.Distrusted, r.Consumed = t.Distrusted, t.Consumed
-	r.TwoPhaseClear = t.TwoPhaseClear
+	r.TwoPhaseClear, r.Failover = t.TwoPhaseClear, t.Failover
 }
 
 // rememberTracks brings all rows of the helper's slots up to what the tracks know.

@@ -63,6 +63,7 @@ func (h *Helper) promote(ctx context.Context) {
 	}
 	report := PlanPromotion(&PromotionView{
 		Standby: h.standby.Standby, Timeline: timeline, History: history, Owned: h.ledger.Rows(), Tracks: h.tracks,
+		RestoreFailover: h.cfg.RestoreFailover,
 	})
 	report.Time = time.Now().UTC()
 	h.finishSlots(ctx, &report)
@@ -104,7 +105,7 @@ func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
 		return strings.Compare(a.Database, b.Database)
 	})
 	for _, p := range order {
-		if p.Action != PromotionAdvance && p.Action != PromotionDrop {
+		if p.Action != PromotionAdvance && p.Action != PromotionDrop && !p.Failover {
 			continue
 		}
 		room <- struct{}{}
@@ -118,9 +119,10 @@ func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
 
 func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 	var err error
-	if p.Action == PromotionDrop {
+	switch p.Action {
+	case PromotionDrop:
 		err = dropSlot(ctx, h.sessions, Step{Slot: p.Name, Database: p.Database}, false)
-	} else {
+	case PromotionAdvance:
 		var reached protocol.LSN
 		err = h.sessions.with(ctx, p.Database, func(conn *pgx.Conn) error {
 			var err error
@@ -132,8 +134,11 @@ func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 			p.DuplicateBytes = uint64(max(p.Target, p.Local) - p.Local)
 		}
 	}
+	if err == nil && p.Failover {
+		err = alterSlot(ctx, h.sessions, p.Database, p.Name, "FAILOVER true")
+	}
 	if err != nil {
-		p.Error = err.Error()
+		p.Error, p.Failover = err.Error(), false
 		if sqlState(err) == codeObjectInUse {
 			p.Error = "in use by its subscriber"
 		}

@@ -15,6 +15,8 @@ type PromotionView struct {
 	History  History // of the new timeline; nil when it could not be read
 	Owned    map[string]LedgerRow
 	Tracks   map[string]Track
+
+	RestoreFailover bool // put failover back where the upstream's slot had it
 }
 
 // PromotionReport is what became of the slots at a promotion. It is kept in the
@@ -41,6 +43,10 @@ type PromotionSlot struct {
 	Ahead  *SubscriberAhead `json:"subscriber_ahead"` // null: it is not
 	Error  string           `json:"error,omitempty"`
 
+	// Failover is set where the upstream's slot had failover and it is put back on
+	// this one. A copy never has it.
+	Failover bool `json:"failover,omitempty"`
+
 	// DuplicateBytes is the WAL from the slot's position to the last known
 	// position of the subscriber: what it may be sent a second time.
 	DuplicateBytes uint64 `json:"duplicate_bytes"`
@@ -64,6 +70,9 @@ const (
 	PromotionDrop    PromotionAction = "drop"
 	PromotionMissing PromotionAction = "missing"
 )
+
+// failoverVersion is the first version whose slots have failover.
+const failoverVersion = 170000
 
 // PlanPromotion says what to do with each slot of the ledger after a promotion
 // (I-7). Nothing that is ready is dropped. What could lose rows in silence is:
@@ -119,6 +128,7 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		}
 	}
 	p.Usable, p.Action = true, PromotionKeep
+	p.Failover = v.RestoreFailover && t.Failover && v.Standby.ServerVersionNum >= failoverVersion
 	end, known := v.History.SwitchFrom(t.TimelineID)
 	if !known {
 		return p // U is of a history that this server never was on

@@ -52,13 +52,17 @@ func newPairWith(t *testing.T, major int, settings Settings) *pair {
 	return p
 }
 
-func startHelper(t *testing.T, standby *cluster.Server, source *testSource, dir string, settings Settings) *runningHelper {
+func startHelper(t *testing.T, standby *cluster.Server, source *testSource, dir string, settings Settings, more ...func(*Config)) *runningHelper {
 	t.Helper()
 	buf := &syncBuffer{}
-	h, err := New(Config{
+	cfg := Config{
 		Standby: standby.Conninfo("postgres"), StateDir: dir, Settings: settings,
 		Logger: zerolog.New(buf).With().Timestamp().Logger(), RequestSnapshot: source.snapshot,
-	})
+	}
+	for _, change := range more {
+		change(&cfg)
+	}
+	h, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ type Track struct {
 	PostmasterStart int64        // of the upstream that said Confirmed
 	TimelineID      uint32       // of the upstream that said Confirmed
 
+	Failover   bool   // the upstream's slot has failover set
 	Heard      bool   // Confirmed is from a message to this helper, not from its ledger
 	ProvenBy   string // physical slot that was seen to protect the standby's slot of today; "": not proven
 	Distrusted bool   // protection was broken after it had been proven
@@ -48,7 +49,7 @@ func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 	if u.ConfirmedFlushLSN == protocol.InvalidLSN || u.ConfirmedFlushLSN < t.Confirmed && sameLife {
 		t.High = 0 // the name is the same, the slot is another
 	}
-	t.Heard = true
+	t.Heard, t.Failover = true, u.Failover
 	t.PostmasterStart = m.PostmasterStartTime
 	t.TimelineID = m.TimelineID
 	t.Confirmed = u.ConfirmedFlushLSN

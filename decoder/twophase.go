@@ -85,22 +85,34 @@ func oldestPrepared(m *protocol.SlotMessage, database string, until int64) (olde
 // setTwoPhase sets the flag on a slot that was just copied, in a session of its
 // database. The slot does not move.
 func setTwoPhase(ctx context.Context, s *sessions, step Step) error {
+	if !step.ByOption {
+		return alterSlot(ctx, s, step.Database, step.Slot, "TWO_PHASE true")
+	}
 	conn, err := s.connectReplication(ctx, step.Database)
 	if err != nil {
 		return fmt.Errorf("connect to set two_phase: %w", err)
 	}
 	defer closePgConn(conn)
-	if !step.ByOption {
-		_, err = simpleQuery(ctx, conn, fmt.Sprintf("ALTER_REPLICATION_SLOT %q (TWO_PHASE true)", step.Slot))
-	} else {
-		// The session is given up as soon as it stands: the flag is on disk then.
-		err = pglogrepl.StartReplication(ctx, conn, fmt.Sprintf("%q", step.Slot), 0, pglogrepl.StartReplicationOptions{
-			Mode:       pglogrepl.LogicalReplication,
-			PluginArgs: []string{"proto_version '3'", "publication_names 'slotferry'", "two_phase 'on'"},
-		})
-	}
+	// The session is given up as soon as it stands: the flag is on disk then.
+	err = pglogrepl.StartReplication(ctx, conn, fmt.Sprintf("%q", step.Slot), 0, pglogrepl.StartReplicationOptions{
+		Mode:       pglogrepl.LogicalReplication,
+		PluginArgs: []string{"proto_version '3'", "publication_names 'slotferry'", "two_phase 'on'"},
+	})
 	if err != nil {
 		return fmt.Errorf("set two_phase: %w", err)
+	}
+	return nil
+}
+
+// alterSlot sets an option of a slot, in a session of its database.
+func alterSlot(ctx context.Context, s *sessions, database, slot, option string) error {
+	conn, err := s.connectReplication(ctx, database)
+	if err != nil {
+		return fmt.Errorf("connect to set %s: %w", option, err)
+	}
+	defer closePgConn(conn)
+	if _, err := simpleQuery(ctx, conn, fmt.Sprintf("ALTER_REPLICATION_SLOT %q (%s)", slot, option)); err != nil {
+		return fmt.Errorf("set %s: %w", option, err)
 	}
 	return nil
 }

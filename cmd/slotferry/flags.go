@@ -71,6 +71,7 @@ func standbyFlags() []cli.Flag {
 		text("state-dir", "", "`DIRECTORY` where the helper remembers which slots are its own; one for each standby, kept across restarts"),
 		text("max-sessions", "4", "use at most `N` sessions on the standby to create and advance slots, beside two of the helper's own"),
 		text("advance-interval", "5s", "advance a slot at most every `DURATION`; a longer one saves reading WAL, and lets a subscriber get more a second time after failover"),
+		yes("restore-failover", "after a promotion set failover on the slots whose upstream slot had it (17 and newer): a slot made here never has it by itself"),
 		text("retain-budget", "1GiB", "advance a slot that keeps more than `SIZE` of WAL on the standby without regard to what that costs; below it advances take 5 % of a core"),
 		text("anchor-budget", "1GiB", "keep at most `SIZE` of WAL on the standby for slots whose subscribers lag too far to be created yet"),
 	}

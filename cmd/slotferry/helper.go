@@ -84,7 +84,7 @@ func runHelper(c *cli.Context) error {
 func (s *settings) helper() decoder.Config {
 	cfg := decoder.Config{
 		Standby: s.conninfo("standby", true), StateDir: s.stateDir(), MaxSessions: s.number("max-sessions", 1, 1000),
-		Settings: decoder.DefaultSettings(),
+		Settings: decoder.DefaultSettings(), RestoreFailover: s.c.Bool("restore-failover"),
 	}
 	cfg.Settings.AdvanceInterval = s.duration("advance-interval", 100*time.Millisecond, time.Hour)
 	cfg.Settings.AnchorBudget = protocol.LSN(s.size("anchor-budget", 16<<20))
