@@ -131,7 +131,7 @@ func (r *Reader) packet(p *packet) {
 	}
 	r.account.Headers += int64(len(p.data) - len(s.payload))
 	c, from := r.connection(s, p.time)
-	if c == nil {
+	if c == nil || c.closed {
 		r.account.OtherPackets += int64(len(s.payload))
 		return
 	}

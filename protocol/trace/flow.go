@@ -34,6 +34,7 @@ type flow struct {
 	pos    int64   // in the stream, of the next byte that is not dealt with
 	kept   []byte  // such bytes, when they are no whole frame
 	pieces []piece // that they lie in, oldest first
+	newest piece   // the last one fed
 
 	// A frame larger than maxKept, or one that bytes are missing of.
 	large Message
@@ -53,7 +54,8 @@ func (f *flow) feed(b []byte, offset, time int64) {
 		return
 	}
 	at := f.pos + int64(len(f.kept))
-	f.pieces = append(f.pieces, piece{at, offset, time})
+	f.newest = piece{at, offset, time}
+	f.pieces = append(f.pieces, f.newest)
 	if want := f.s.cfg.At; want >= offset && want < offset+int64(len(b)) {
 		f.target = at + want - offset
 	}
@@ -288,10 +290,27 @@ func (f *flow) lost(n int64, reason string) {
 	f.pos += max(n, 0)
 	f.s.conv.joinLate()
 	f.seeker.begin(reason, max(n, 0))
+	f.seeker.position, f.seeker.offset = f.pos-max(n, 0), f.newest.offset
 }
 
 // end accounts for what is left over.
 func (f *flow) end() {
+	for again := true; again; {
+		again = false
+		if f.seeker.active {
+			n, _ := f.seek(f.kept, true)
+			f.keep(f.kept[n:])
+			if f.seeker.active {
+				f.seeker.finish(f)
+			}
+		}
+		if len(f.kept) > 0 && f.left == 0 { // perhaps a message was found in it
+			rest := append([]byte(nil), f.kept...)
+			used := f.scan(rest)
+			f.keep(rest[used:])
+			again = used > 0 || f.seeker.active
+		}
+	}
 	switch {
 	case f.left > 0:
 		f.large.Length -= f.left
@@ -300,17 +319,6 @@ func (f *flow) end() {
 		f.large.Note = "the input ends within this message"
 		f.send(&f.large)
 		f.large = Message{}
-	case f.seeker.active:
-		n, _ := f.seek(f.kept, true)
-		f.keep(f.kept[n:])
-		if len(f.kept) > 0 { // a frame was found in what was left
-			kept := append([]byte(nil), f.kept...)
-			f.keep(kept[f.scan(kept):])
-		}
-		f.seeker.finish(f)
-		if len(f.kept) > 0 {
-			f.unfinished()
-		}
 	case len(f.kept) > 0:
 		f.unfinished()
 	}
@@ -329,7 +337,7 @@ func (f *flow) pieceAt(pos int64) piece {
 			return p
 		}
 	}
-	return piece{pos: pos, offset: pos}
+	return piece{pos: pos, offset: f.newest.offset} // bytes that the input does not have
 }
 
 // deliver hands over a message that begins at pos, and goes on behind it.
@@ -343,9 +351,7 @@ func (f *flow) deliver(m *Message) {
 // send hands over a message.
 func (f *flow) send(m *Message) {
 	m.s, m.Connection, m.Direction = f.s, f.s.id, f.dir
-	if n := len(f.pieces); n > 0 {
-		m.Time = f.pieces[n-1].time
-	}
+	m.Time = f.newest.time
 	m.At = f.target >= m.Position && f.target < m.Position+m.Length
 	f.s.emit(m)
 	if m.kind < kindBreak {

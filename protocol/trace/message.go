@@ -147,3 +147,7 @@ func (m *Message) note(err error) {
 		m.Note = err.Error()
 	}
 }
+
+// Body returns what is behind the header of the frame, or of the message inside
+// CopyData. It is not all of it when the message is large.
+func (m *Message) Body() []byte { return m.body }

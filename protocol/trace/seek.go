@@ -54,7 +54,10 @@ func (f *flow) broken(b []byte, used int, reason string, skip int) int {
 func (k *seeker) take(f *flow, n int64) {
 	if n > 0 && !k.begun {
 		p := f.pieceAt(f.pos)
-		k.begun, k.position, k.offset = true, f.pos, p.offset+f.pos-p.pos
+		k.begun = true
+		if k.missing == 0 {
+			k.position, k.offset = f.pos, p.offset+f.pos-p.pos
+		}
 	}
 	k.gap += n
 	f.pos += n
@@ -67,10 +70,7 @@ func (f *flow) seek(rest []byte, last bool) (n int, wait bool) {
 	if len(rest) < k.enough && !last {
 		return 0, true
 	}
-	now := int64(0)
-	if p := len(f.pieces); p > 0 {
-		now = f.pieces[p-1].time
-	}
+	now := f.newest.time
 	undecided := -1
 	for at := range rest {
 		switch f.judge(rest[at:], now, last) {

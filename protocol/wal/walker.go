@@ -20,8 +20,8 @@ const (
 )
 
 // Walker finds the records in WAL that comes in pieces. It may begin anywhere:
-// it then looks for the next page, whose header says where a record begins. Its
-// memory is constant. The zero value is ready to use.
+// where a record begins, as most streams do, or else it looks for the next page,
+// whose header says where one does. Its memory is constant. The zero value is ready to use.
 type Walker struct {
 	pos   protocol.LSN // of the next byte
 	state state
@@ -44,6 +44,7 @@ type Walker struct {
 
 	damage  uint64
 	started bool
+	trying  bool // whether the record under way is one is not known: the walk began there
 }
 
 // Major returns the major version of the server whose WAL this is; 0 while no
@@ -57,7 +58,7 @@ func (w *Walker) Timeline() uint32 { return w.timeline }
 func (w *Walker) Damage() uint64 { return w.damage }
 
 // Lost says that what comes next does not follow what came before.
-func (w *Walker) Lost() { w.state, w.lastLSN, w.started = seeking, 0, false }
+func (w *Walker) Lost() { w.state, w.lastLSN, w.started, w.trying = seeking, 0, false, false }
 
 // Walk reads data, which lies at start, and appends to dst each record that
 // ends in it, each that begins in it and goes on behind it, and each that was
@@ -66,13 +67,16 @@ func (w *Walker) Walk(start protocol.LSN, data []byte, dst []Record) []Record {
 	if w.pageSize == 0 {
 		w.pageSize, w.segSize = defaultPageSize, defaultSegmentSize
 	}
-	if !w.started || start != w.pos {
+	switch {
+	case w.started && start == w.pos:
+		w.rec.Continued = w.state == body || w.state == header
+	default:
 		dst = w.abandon(dst)
 		w.Lost()
 		w.started, w.pos, w.pageHave, w.have = true, start, 0, 0
-	}
-	if w.state == body || w.state == header {
-		w.rec.Continued = true
+		if start%protocol.LSN(w.pageSize) >= shortHeaderLen && start%8 == 0 {
+			w.state, w.trying, w.rec = header, true, Record{LSN: start}
+		}
 	}
 	for len(data) > 0 {
 		n := 0
@@ -85,12 +89,20 @@ func (w *Walker) Walk(start protocol.LSN, data []byte, dst []Record) []Record {
 		w.pos += protocol.LSN(n)
 		data = data[n:]
 	}
-	if w.state == body {
+	if w.state == body && !w.trying {
 		r := w.rec
 		r.Left = w.left
 		dst = append(dst, r)
 	}
 	return dst
+}
+
+// spoiled notes that something is not WAL, unless it need not be.
+func (w *Walker) spoiled() {
+	if !w.trying {
+		w.damage++
+	}
+	w.state, w.lastLSN, w.trying = seeking, 0, false
 }
 
 // headerLen is how long the header of the page at pos is, as far as is known.
@@ -140,9 +152,8 @@ func (w *Walker) beginPage(pos protocol.LSN, dst []Record) []Record {
 	var h pageHeader
 	h.decode(w.page[:w.pageHave])
 	if !h.plausible(pos - protocol.LSN(w.pageHave)) {
-		w.damage++
 		dst = w.abandon(dst)
-		w.state, w.lastLSN = seeking, 0
+		w.spoiled()
 		return dst
 	}
 	w.major, w.timeline = majors[h.magic], h.timeline
@@ -152,14 +163,13 @@ func (w *Walker) beginPage(pos protocol.LSN, dst []Record) []Record {
 	continued := h.info&firstIsContrecord != 0
 	switch {
 	case w.state == body && (!continued || h.remLen != w.left):
-		if h.info&firstIsOverwriteContrecord == 0 {
+		if h.info&firstIsOverwriteContrecord == 0 && !w.trying {
 			w.damage++
 		}
 		dst = w.abandon(dst)
-		w.lastLSN = 0
+		w.lastLSN, w.trying = 0, false
 	case w.state == header && (!continued || h.remLen != w.recordLen()-uint32(w.have)):
-		w.damage++
-		w.lastLSN = 0
+		w.spoiled()
 	case w.state == skipping && continued:
 		w.skip = h.remLen
 		return dst
@@ -180,7 +190,7 @@ func (w *Walker) recordLen() uint32 { return binary.LittleEndian.Uint32(w.raw[:]
 
 // abandon gives up a record that has begun.
 func (w *Walker) abandon(dst []Record) []Record {
-	if w.state != body {
+	if w.state != body || w.trying {
 		return dst
 	}
 	r := w.rec
@@ -227,8 +237,7 @@ func (w *Walker) pageData(data []byte, dst []Record) (int, []Record) {
 func (w *Walker) beginRecord(pos protocol.LSN, dst []Record) []Record {
 	w.rec.decode(&w.raw)
 	if !w.rec.plausible() || w.lastLSN != 0 && w.rec.Prev != w.lastLSN {
-		w.damage++
-		w.state, w.lastLSN = seeking, 0
+		w.spoiled()
 		return dst
 	}
 	w.state, w.left, w.crc = body, w.rec.TotalLen-RecordHeaderLen, 0
@@ -241,10 +250,15 @@ func (w *Walker) beginRecord(pos protocol.LSN, dst []Record) []Record {
 // endRecord acts on a whole record, behind which lies pos.
 func (w *Walker) endRecord(pos protocol.LSN, dst []Record) []Record {
 	r := w.rec
-	if !finishCRC(w.crc, &w.raw) {
+	switch sound := finishCRC(w.crc, &w.raw); {
+	case !sound && w.trying:
+		w.spoiled()
+		return dst
+	case !sound:
 		r.BadCRC = true
 		w.damage++
 	}
+	w.trying = false
 	w.state, w.lastLSN = between, r.LSN
 	r.End = pos + (-pos & 7)
 	if r.isSwitch() {
