@@ -16,7 +16,7 @@ func debugCommand() *cli.Command {
 		Usage: "look at what goes over the wire",
 		Description: `For who develops slotferry, or another implementation of its slot messages. The
 wire format stands in protocol/doc.go, test vectors in testdata/.`,
-		Subcommands: []*cli.Command{debugCaptureCommand(), debugInspectCommand(), debugTraceCommand(), debugEncodeCommand(), debugDecodeCommand()},
+		Subcommands: []*cli.Command{debugCaptureCommand(), debugInspectCommand(), debugTraceCommand(), debugReplayCommand(), debugEncodeCommand(), debugDecodeCommand()},
 	}
 }
 

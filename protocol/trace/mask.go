@@ -123,3 +123,10 @@ func (c *Conversation) maskResponse(body []byte) {
 		maskAll(bytes.TrimSuffix(body, []byte{0}))
 	}
 }
+
+// MaskQuery returns a command without the passwords in it.
+func MaskQuery(query []byte) []byte {
+	query = bytes.Clone(query)
+	maskQuery(query)
+	return query
+}
