@@ -60,12 +60,12 @@ func HasMagic(b []byte) bool {
 	return false
 }
 
-// open reads a file's header.
+// open reads a file's header. With an error it still has counted what it read.
 func open(src io.Reader) (*file, error) {
 	f := &file{r: bufio.NewReaderSize(src, 256<<10), order: binary.LittleEndian}
 	magic, err := f.r.Peek(4)
 	if err != nil {
-		return nil, fmt.Errorf("read packet capture: %w", unexpected(err))
+		return f, fmt.Errorf("read packet capture: %w", unexpected(err))
 	}
 	if binary.LittleEndian.Uint32(magic) == magicNg {
 		f.ng = true
@@ -73,7 +73,7 @@ func open(src io.Reader) (*file, error) {
 	}
 	var h [24]byte
 	if err := f.read(h[:]); err != nil {
-		return nil, fmt.Errorf("read packet capture: %w", err)
+		return f, fmt.Errorf("read packet capture: it ends within its header: %w", unexpected(err))
 	}
 	if m := binary.BigEndian.Uint32(h[:]); m == magicMicro || m == magicNano {
 		f.order = binary.BigEndian

@@ -62,7 +62,7 @@ type Reader struct {
 func Read(ctx context.Context, src io.Reader, cfg Config, sink Sink) (Account, error) {
 	f, err := open(src)
 	if err != nil {
-		return Account{}, err
+		return Account{TornTail: f.pos}, err
 	}
 	r := &Reader{file: f, cfg: cfg, sink: sink, conns: map[[2]netip.AddrPort]*connection{}}
 	err = r.run(ctx)
