@@ -69,8 +69,11 @@ type Recorder interface {
 // Config says what a Relay is to do. The zero value of every duration is a
 // default that its comment names.
 type Config struct {
-	// Listen are TCP addresses, "host:port" each. Port 0 takes a free one.
+	// Listen are addresses as ListenAddress reads them. Port 0 takes a free one.
 	Listen []string
+
+	// Listeners are served too, and closed by Run.
+	Listeners []net.Listener
 
 	// Upstream is a libpq conninfo, keyword/value or URI. Its hosts, ports, ssl*,
 	// connect_timeout, keepalives* and tcp_user_timeout are used: user, password
@@ -130,13 +133,12 @@ type Config struct {
 // all that is wrong with it.
 func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 	var errs []error
-	if len(c.Listen) == 0 {
+	if len(c.Listen)+len(c.Listeners) == 0 {
 		errs = append(errs, errors.New("no listen address"))
 	}
 	for _, a := range c.Listen {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			errs = append(errs, withHint(fmt.Errorf("listen address %q: %w", a, err),
-				"Write it as host:port, for example 127.0.0.1:6432."))
+		if _, _, err := ListenAddress(a); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	addrs, err := parseUpstream(c.Upstream)

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -50,10 +49,9 @@ func (r *Relay) Listen() error {
 	var errs []error
 	var opened []net.Listener
 	for _, a := range r.cfg.Listen {
-		l, err := net.Listen("tcp", a)
+		l, err := Listen(a)
 		if err != nil {
-			errs = append(errs, withHint(fmt.Errorf("listen on %s: %w", a, rootCause(err)),
-				"Check that the address is this host's and that no other process listens on the port."))
+			errs = append(errs, err)
 			continue
 		}
 		opened = append(opened, l)
@@ -64,7 +62,7 @@ func (r *Relay) Listen() error {
 		}
 		return errors.Join(errs...)
 	}
-	r.listeners = opened
+	r.listeners = append(opened, r.cfg.Listeners...)
 	return nil
 }
 

@@ -126,7 +126,9 @@ func newScripted(t testing.TB, cfg Config) *scripted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.lis.Close() })
-	cfg.Listen = []string{"127.0.0.1:0"}
+	if len(cfg.Listen) == 0 {
+		cfg.Listen = []string{"127.0.0.1:0"}
+	}
 	if cfg.Upstream == "" {
 		cfg.Upstream = upstreamConninfo(s.lis)
 	}

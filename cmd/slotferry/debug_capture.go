@@ -26,7 +26,7 @@ masked.
 What the two sides encrypt between them cannot be read later: --refuse-tls makes
 them talk in the clear, if both allow it. SIGTERM ends it.`,
 		Flags: join([]cli.Flag{
-			texts("listen", "accept connections on `HOST:PORT`; repeatable"),
+			texts("listen", "accept connections on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable"),
 			text("upstream", "", "`CONNINFO` of the server to forward to; only hosts, ports and timeouts are used"),
 			text("out", "", "write to `FILE`"),
 			text("max-size", "1GiB", "begin another file when one has reached `SIZE`: FILE is renamed to FILE.1, FILE.1 to FILE.2, and so on"),
@@ -57,7 +57,7 @@ func runDebugCapture(c *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	p.relay, err = relay.New(relay.Config{
-		Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"),
+		Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 		Recorder: recorder{writer}, Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 	})
 	if err != nil {

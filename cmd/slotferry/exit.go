@@ -61,6 +61,15 @@ func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 func (e *hinted) Hint() string  { return e.hint }
 
+// hintOf returns the advice in an error, "" where there is none.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
 // report prints an error, each problem of a joined one for itself, and returns
 // the exit status.
 func report(w io.Writer, err error) int {
@@ -78,9 +87,8 @@ func report(w io.Writer, err error) int {
 	}
 	for _, problem := range problems(err) {
 		fmt.Fprintf(w, "slotferry: %s\n", oneLine(problem.Error()))
-		var h interface{ Hint() string }
-		if errors.As(problem, &h) && h.Hint() != "" {
-			fmt.Fprintf(w, "hint: %s\n", oneLine(h.Hint()))
+		if hint := hintOf(problem); hint != "" {
+			fmt.Fprintf(w, "hint: %s\n", oneLine(hint))
 		}
 	}
 	return status

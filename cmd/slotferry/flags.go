@@ -48,6 +48,9 @@ func processFlags() []cli.Flag {
 // connections.
 func proxyFlags() []cli.Flag {
 	return []cli.Flag{
+		text("tls-cert", "", "end TLS here, with the certificate in `FILE` (PEM); read again on SIGHUP. Default: TLS is passed through unread, and such sessions carry no slot messages"),
+		text("tls-key", "", "`FILE` of the certificate's private key"),
+		text("tls-client-ca", "", "let only clients in, over TCP, that show a certificate signed by an authority in `FILE`"),
 		yes("refuse-tls", "answer a request for TLS or GSS encryption with no, so that the session can be read; without it a session that the upstream agrees to encrypt is passed through unread, and carries no slot messages"),
 	}
 }

@@ -30,7 +30,7 @@ connection of its own, for which --upstream needs a role with REPLICATION.
 A slot appears on the standby under its own name when it is safe to fail over
 to, not before: "slotferry status" says which are, and why others are not.`,
 		Flags: join([]cli.Flag{
-			texts("listen", "accept the walreceiver's connection on `HOST:PORT`; repeatable. Default: off, the standby streams from the relay itself"),
+			texts("listen", "accept the walreceiver's connection on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable. Default: off, the standby streams from the relay itself"),
 			text("upstream", "", "`CONNINFO` of the relay; several hosts are tried in order"),
 			yes("drop-all", "drop every slot that a helper with this --state-dir has made on the standby, and end: to take slotferry out of service. --upstream is not needed"),
 		}, standbyFlags(), onceFlags(), proxyFlags(), processFlags()),
@@ -55,7 +55,7 @@ func runHelper(c *cli.Context) error {
 	if err := p.addHelper(helper); err != nil {
 		return err
 	}
-	if len(listen) == 0 {
+	if len(listen)+len(p.inherited) == 0 {
 		feed, err := decoder.NewFeed(decoder.FeedConfig{
 			Upstream: upstream, Helper: p.helper, Logger: p.log.With().Str("part", "feed").Logger(),
 		})
@@ -70,7 +70,7 @@ func runHelper(c *cli.Context) error {
 	}
 	p.relay, err = relay.New(relay.Config{
 		Listen: listen, Upstream: upstream, Mode: relay.ModeStrip, Sink: p.helper, Reports: p.helper,
-		RefuseTLS: c.Bool("refuse-tls"), Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
+		RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited, Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 	})
 	if err != nil {
 		return usageError(err)

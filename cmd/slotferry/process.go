@@ -35,6 +35,9 @@ type process struct {
 	helper *decoder.Helper   // nil: none
 	http   *statusserver.Server
 
+	tls       *relay.ServerTLS // nil: none
+	inherited []net.Listener   // from the service manager
+
 	services []service
 }
 
@@ -48,6 +51,11 @@ type service struct {
 // settings have been read.
 func newProcess(s *settings) (*process, error) {
 	address, level := s.httpAddress(), s.logLevel()
+	var serverTLS *relay.ServerTLS
+	var inherited []net.Listener
+	if s.has("tls-cert") { // the command may listen for replication connections
+		serverTLS, inherited = s.tls(), s.inherit()
+	}
 	if err := s.err(); err != nil {
 		return nil, err
 	}
@@ -58,6 +66,7 @@ func newProcess(s *settings) (*process, error) {
 	p := &process{
 		command: s.c.Command.Name, started: time.Now(), host: host,
 		redactor: conninfo.NewRedactor(s.conninfos...), metrics: prometheus.NewRegistry(),
+		tls: serverTLS, inherited: inherited,
 	}
 	p.log = newLogger(s.c.App.ErrWriter, level, p.redactor).With().Str("command", p.command).Logger()
 	p.metrics.MustRegister(
@@ -126,6 +135,7 @@ func (p *process) run(ctx context.Context) error {
 		}
 	}
 	p.log.Info().Str("version", version.String()).Strs("listen", p.listens()).Str("http", p.httpAddr()).Msg("started")
+	p.notify("READY=1")
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range p.services {
 		group.Go(func() error {

@@ -25,7 +25,7 @@ The role in --upstream (or --slots) reads pg_replication_slots: any login role
 may. Grant it EXECUTE on pg_log_standby_snapshot(), or new slots wait up to 15 s
 for the primary's own record. Next: "slotferry helper" beside each standby.`,
 		Flags: join([]cli.Flag{
-			texts("listen", "accept replication connections on `HOST:PORT`; repeatable"),
+			texts("listen", "accept replication connections on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable"),
 			text("upstream", "", "`CONNINFO` of the server to relay to; several hosts are tried in order. User, password and database in it are for reading slots: each session through the relay brings its own"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
@@ -50,7 +50,7 @@ func runRelay(c *cli.Context) error {
 		return usageError(err)
 	}
 	p.relay, err = relay.New(relay.Config{
-		Listen: listen, Upstream: upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"),
+		Listen: listen, Upstream: upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 		Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/internal/statusdoc"
+	"github.com/slotferry/slotferry/relay"
 )
 
 // settings reads a command's flags and collects all that is wrong with them.
@@ -66,17 +67,43 @@ func (s *settings) conninfo(name string, required bool) string {
 	return value
 }
 
-// listen reads addresses to listen on and tries whether they are free.
+// listen reads addresses to listen on and tries whether they are free. What a
+// service manager hands over counts too.
 func (s *settings) listen(name string, required bool) []string {
 	addrs := s.c.StringSlice(name)
-	if len(addrs) == 0 && required {
+	if len(addrs) == 0 && required && inheritedFDs() == 0 {
 		s.problems = append(s.problems, withHint(fmt.Errorf("--%s is needed", name),
 			"For example --"+name+" 127.0.0.1:6432. Without a host, :6432, it listens on all addresses."))
 	}
 	for _, a := range addrs {
-		s.tryListen(name, a)
+		l, err := relay.Listen(a)
+		if err != nil {
+			s.problem(name, hintOf(err), err)
+			continue
+		}
+		_ = l.Close() // it was only tried
 	}
 	return addrs
+}
+
+// tls reads the files of a certificate; nil without one.
+func (s *settings) tls() *relay.ServerTLS {
+	files := relay.TLSFiles{Cert: s.c.String("tls-cert"), Key: s.c.String("tls-key"), ClientCA: s.c.String("tls-client-ca")}
+	switch {
+	case files == relay.TLSFiles{}:
+		return nil
+	case files.Cert == "" || files.Key == "":
+		s.problems = append(s.problems, withHint(errors.New("--tls-cert and --tls-key are needed together"),
+			"The relay ends TLS with both, or passes it through without either."))
+		return nil
+	case s.c.Bool("refuse-tls"):
+		s.problems = append(s.problems, errors.New("--refuse-tls has no meaning beside --tls-cert"))
+	}
+	loaded, err := relay.LoadServerTLS(files)
+	for _, e := range problems(err) {
+		s.problem("tls-cert", hintOf(e), e)
+	}
+	return loaded
 }
 
 func (s *settings) tryListen(name, address string) {
@@ -184,4 +211,14 @@ func (s *settings) logLevel() zerolog.Level {
 	}
 	s.problem("log-level", "", fmt.Errorf("%q is not debug, info, warn or error", s.c.String("log-level")))
 	return zerolog.InfoLevel
+}
+
+// has reports whether the command has a flag.
+func (s *settings) has(name string) bool {
+	for _, f := range s.c.Command.Flags {
+		if f.Names()[0] == name {
+			return true
+		}
+	}
+	return false
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
-// the process at once, by the signal's own default. SIGHUP changes nothing: no
-// setting comes from a file, and flags and environment cannot change while the
-// process runs.
+// the process at once, by the signal's own default. SIGHUP reads the files of the
+// certificate again. No other setting comes from a file, and flags and environment
+// cannot change while the process runs.
 func (p *process) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan os.Signal, 4)
@@ -32,13 +32,29 @@ func (p *process) watchSignals(ctx context.Context, cancel context.CancelFunc, r
 			return
 		case s := <-received:
 			if s == syscall.SIGHUP {
-				p.log.Info().Msg("SIGHUP: no setting comes from a file, filters are unchanged")
+				p.reload()
 				continue
 			}
 			signal.Reset(syscall.SIGTERM, syscall.SIGINT)
 			p.log.Info().Stringer("signal", s).Msg("ending sessions; a second signal ends the process at once")
+			p.notify("STOPPING=1")
 			cancel()
 			return
 		}
 	}
+}
+
+// reload reads the certificate again. One that is no good changes nothing.
+func (p *process) reload() {
+	p.notify(reloading())
+	defer p.notify("READY=1")
+	if p.tls == nil {
+		p.log.Info().Msg("SIGHUP: there is no certificate to read again, all else is unchanged")
+		return
+	}
+	if err := p.tls.Reload(); err != nil {
+		p.log.Error().Err(err).Str("hint", hintOf(err)).Msg("SIGHUP: the certificate cannot be read, the old one stays")
+		return
+	}
+	p.log.Info().Msg("SIGHUP: new sessions get the certificate that was read, all else is unchanged")
 }

@@ -26,7 +26,7 @@ slot state is read by SQL and never travels in the stream.
 Without --listen the standby streams from the primary itself. Next: "slotferry
 status" says which slots are safe to fail over to, and why others are not.`,
 		Flags: join([]cli.Flag{
-			texts("listen", "accept the walreceiver's connection on `HOST:PORT`; repeatable. Default: off"),
+			texts("listen", "accept the walreceiver's connection on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable. Default: off"),
 			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
@@ -64,9 +64,9 @@ func runSolo(c *cli.Context) error {
 	}
 	p.add("slot source", p.source.Run)
 	p.add("slot state", slotState)
-	if len(listen) > 0 {
+	if len(listen)+len(p.inherited) > 0 {
 		p.relay, err = relay.New(relay.Config{
-			Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"),
+			Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 			Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 		})
 		if err != nil {

@@ -52,7 +52,7 @@ func TestUsageErrors(t *testing.T) {
 			"--helper-url", "ftp://x", "--interval", "abc", "--poll-interval", "99h", "--slot", "[", "--exclude-slot", "[", "--database", "",
 			"--http", inUse, "--log-level", "loud",
 		}, []string{
-			`--listen: "nonsense" is not an address`, "--listen: listen tcp " + inUse, "--upstream: ", "--slots: ", "--helper-url: ",
+			`--listen: "nonsense" is not an address`, "--listen: listen on " + inUse, "--upstream: ", "--slots: ", "--helper-url: ",
 			`--interval: "abc" is not a duration`, "--poll-interval: 99h0m0s is not within", `--slot: "[" is not a pattern`,
 			`--exclude-slot: "[" is not a pattern`, `--database: "" is not a pattern`, "--http: listen tcp " + inUse, `--log-level: "loud"`,
 		}},
