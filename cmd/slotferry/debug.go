@@ -14,8 +14,9 @@ func debugCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "debug",
 		Usage: "look at what goes over the wire",
-		Description: `For who develops slotferry, or another implementation of its slot messages. The
-wire format stands in protocol/doc.go, test vectors in testdata/.`,
+		Description: `For the person whose replication connection misbehaves, with or without slotferry
+in it, and for who develops another implementation of slot messages. How to use
+it: docs/debug.md. The wire format: protocol/doc.go; test vectors: testdata/.`,
 		Subcommands: []*cli.Command{debugCaptureCommand(), debugInspectCommand(), debugTraceCommand(), debugReplayCommand(), debugEncodeCommand(), debugDecodeCommand()},
 	}
 }

@@ -120,6 +120,7 @@ func runDebugInspect(c *cli.Context) error {
 		return err
 	}
 	in, size := c.App.Reader, int64(0)
+	o.Live = name == "-"
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {

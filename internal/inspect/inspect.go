@@ -23,6 +23,9 @@ type Options struct {
 	Filter      trace.Filter
 	Port        uint16 // of a packet capture: look at this one only; 0: any
 
+	// Live prints each message at once: the input is still being written.
+	Live bool
+
 	// Progress is told, now and then, how many bytes of the input are done.
 	Progress func(done int64)
 }

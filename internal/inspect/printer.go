@@ -139,7 +139,11 @@ func (p *printer) print(m *trace.Message) {
 		p.line = m.AppendText(p.line[:0])
 	}
 	p.line = append(p.line, '\n')
-	if _, err := p.out.Write(p.line); err != nil && p.err == nil {
+	_, err := p.out.Write(p.line)
+	if err == nil && p.o.Live {
+		err = p.out.Flush()
+	}
+	if err != nil && p.err == nil {
 		p.err = fmt.Errorf("write output: %w", err)
 	}
 }
