@@ -14,9 +14,9 @@ func debugCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "debug",
 		Usage: "look at what goes over the wire",
-		Description: `For the person whose replication connection misbehaves, with or without slotferry
-in it, and for who develops another implementation of slot messages. How to use
-it: docs/debug.md. The wire format: protocol/doc.go; test vectors: testdata/.`,
+		Description: `For the person whose replication connection misbehaves, with or without
+slotferry in it, and for who develops another implementation of slot messages.
+How to use it: docs/debug.md. Wire format: protocol/doc.go; vectors: testdata/.`,
 		Subcommands: []*cli.Command{debugCaptureCommand(), debugInspectCommand(), debugTraceCommand(), debugReplayCommand(), debugEncodeCommand(), debugDecodeCommand()},
 	}
 }

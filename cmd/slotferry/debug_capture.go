@@ -23,8 +23,9 @@ masked.
   slotferry debug capture --listen 127.0.0.1:6432 --upstream 'host=primary' \
       --out session.capture
 
-What the two sides encrypt between them cannot be read later: --refuse-tls makes
-them talk in the clear, if both allow it. SIGTERM ends it.`,
+What the two sides encrypt between them cannot be read later: with --tls-cert
+and --tls-key the proxy ends the encryption and begins another; --refuse-tls
+makes them talk in the clear, if both allow it. SIGTERM ends it.`,
 		Flags: join([]cli.Flag{
 			texts("listen", "accept connections on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable"),
 			text("upstream", "", "`CONNINFO` of the server to forward to; only hosts, ports and timeouts are used"),

@@ -20,7 +20,7 @@ func debugReplayCommand() *cli.Command {
 		Name:      "replay",
 		Usage:     "serve a capture as the upstream would that was recorded",
 		ArgsUsage: "FILE",
-		Description: `Accepts connections and plays one that "slotferry debug capture" recorded to each:
+		Description: `Accepts connections and plays one that "slotferry debug capture" has recorded:
 whoever connects is let in, and gets the answers that were recorded, damage and
 all. It waits for a command where one was recorded, not for feedback.
 

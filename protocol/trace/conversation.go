@@ -59,6 +59,8 @@ type Conversation struct {
 	commands []string // without an answer yet, oldest first
 	request  uint32   // of the last Authentication: what the next response is
 	columns  []string // of the last RowDescription
+	secured  bool     // the upstream has agreed to encrypt
+	answered bool     // it has sent encrypted bytes
 	ended    [2]bool  // the direction's side of the copy has ended
 }
 
@@ -84,9 +86,34 @@ func (c *Conversation) StartupPacket(code uint32, body []byte) {
 // Answered notes the one byte that answers SSLRequest or GSSENCRequest.
 func (c *Conversation) Answered(answer byte) {
 	c.Answers--
-	if answer == 'S' || answer == 'G' {
-		c.Phase = PhaseOpaque
+	c.secured = answer == 'S' || answer == 'G'
+}
+
+// opaque reports whether bytes of a connection that was taken for encrypted are.
+// Where a relay ends TLS that begins with the first byte, it records the
+// ClientHello before it knows, and then what is said inside.
+func (c *Conversation) opaque(dir Direction, b []byte) bool {
+	if dir == Downstream || c.answered {
+		c.answered = true
+		return true
 	}
+	ok, _ := OpensSession(b)
+	if ok {
+		c.Phase, c.secured = PhaseStartup, true
+	}
+	return !ok
+}
+
+// encrypted reports whether the downstream's bytes, at their begin or behind the
+// upstream's agreement to encrypt, are encrypted. They are not where a relay ended
+// the encryption and recorded what was said inside. At least 8 bytes of b, or a
+// first one that tells, have to be there.
+func (c *Conversation) encrypted(b []byte) bool {
+	const tlsHandshake = 0x16 // RFC 8446, ContentType: sslnegotiation=direct has it first
+	if b[0] == tlsHandshake {
+		return true
+	}
+	return c.secured && len(b) >= 8 && b[4] != 0 && b[4] != protocol.CancelRequestCode>>24 // GSS: a length, and then no version
 }
 
 // Frame notes a frame. body may be the begin of a larger one.

@@ -79,13 +79,15 @@ func (f *flow) scan(b []byte) (used int) {
 		switch {
 		case f.left > 0:
 			n = f.passLarge(b[used:])
-		case f.s.conv.Phase == PhaseOpaque:
+		case f.s.conv.Phase == PhaseOpaque && f.s.conv.opaque(f.dir, b[used:]):
 			n = len(b) - used
 			f.deliver(&Message{kind: kindOpaque, Name: "Encrypted", Length: int64(n)})
 		case f.seeker.active:
 			n, wait = f.seek(b[used:], false)
 		case f.dir == Upstream && f.s.conv.Phase == PhaseStartup:
 			n, wait = f.startup(b, used)
+		case f.dir == Downstream && f.s.conv.Phase == PhaseStartup && f.s.conv.secured:
+			f.s.conv.Phase = PhaseOpaque // the upstream speaks first in no session that can be read
 		case f.dir == Downstream && f.s.conv.Phase == PhaseStartup && f.s.conv.Answers > 0 && b[used] != 'E':
 			n = f.answer(b[used:])
 		default:
@@ -126,8 +128,7 @@ func (f *flow) keepTail(b []byte) {
 // startup takes a packet without type byte.
 func (f *flow) startup(b []byte, used int) (n int, wait bool) {
 	rest := b[used:]
-	const tlsHandshake = 0x16 // RFC 8446, ContentType: sslnegotiation=direct
-	if rest[0] == tlsHandshake {
+	if f.s.conv.encrypted(rest) {
 		f.s.conv.Phase = PhaseOpaque
 		return 0, false
 	}

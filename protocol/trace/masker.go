@@ -79,7 +79,7 @@ func (m *Masker) Resumption() protocol.CaptureResume {
 // they are; 0 when more are needed.
 func (m *Masker) next(dir Direction, f *maskFlow, b []byte) int {
 	switch {
-	case f.raw || m.conv.Phase == PhaseOpaque:
+	case f.raw || m.conv.Phase == PhaseOpaque && m.conv.opaque(dir, b):
 		m.out = append(m.out, b...)
 		return len(b)
 	case f.left > 0:
@@ -92,6 +92,9 @@ func (m *Masker) next(dir Direction, f *maskFlow, b []byte) int {
 		return n
 	case dir == Upstream && m.conv.Phase == PhaseStartup:
 		return m.startup(f, b)
+	case dir == Downstream && m.conv.Phase == PhaseStartup && m.conv.secured:
+		m.conv.Phase = PhaseOpaque
+		return m.next(dir, f, b)
 	case dir == Downstream && m.conv.Phase == PhaseStartup && m.conv.Answers > 0 && b[0] != 'E':
 		m.conv.Answered(b[0])
 		m.out = append(m.out, b[0])
@@ -125,8 +128,7 @@ func (m *Masker) next(dir Direction, f *maskFlow, b []byte) int {
 
 // startup passes a packet without type byte.
 func (m *Masker) startup(f *maskFlow, b []byte) int {
-	const tlsHandshake = 0x16
-	if b[0] == tlsHandshake {
+	if m.conv.encrypted(b) {
 		m.conv.Phase = PhaseOpaque
 		return m.next(Upstream, f, b)
 	}

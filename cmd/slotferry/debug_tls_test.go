@@ -1,0 +1,52 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/slotferry/slotferry/internal/cluster/clustertest"
+	"github.com/slotferry/slotferry/internal/testcert"
+)
+
+// TestCaptureReadsInsideTLS records a session that is encrypted up to the proxy.
+func TestCaptureReadsInsideTLS(t *testing.T) {
+	authority, err := testcert.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := pair.Write(t.TempDir(), "proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record(t, slices.Max(clustertest.Majors(t)), "--tls-cert", cert, "--tls-key", key)
+	for _, negotiation := range []string{"postgres", "direct"} {
+		conn, err := pgconn.Connect(t.Context(), conninfoOf(t, r.addr)+" sslmode=require sslnegotiation="+negotiation+" replication=true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "IDENTIFY_SYSTEM").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close(t.Context())
+	}
+	stopsCleanly(t, r.proxy)
+	commands, hellos := 0, 0
+	for _, l := range inspectJSON(t, 0, r.file) {
+		if l.Message == "Encrypted" {
+			hellos++
+		}
+		if l.Fields["query"] == "IDENTIFY_SYSTEM" {
+			commands++
+		}
+	}
+	if commands != 2 || hellos > 1 { // the ClientHello of the direct one
+		t.Errorf("%d commands and %d runs of encrypted bytes were recorded, want 2 and 1", commands, hellos)
+	}
+	balanced(t, r.file)
+}
