@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/slotferry/slotferry/protocol"
 )
 
 // act begins what was decided. What a step changes is written to the ledger
@@ -132,14 +134,36 @@ func (h *Helper) settle(r result) {
 	if s.Kind == StepAdvance {
 		return
 	}
-	err := h.ledger.Update(func(rows map[string]LedgerRow) { writeOutcome(rows, s, r.lsn) })
-	h.sayLedger(err)
+	h.outcomes = append(h.outcomes, outcome{s, r.lsn})
 	if s.Kind == StepCopy {
 		h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Stringer("confirmed_flush_lsn", r.lsn).
 			Stringer("upstream_lsn", s.Upstream).Dur("took", r.took).Msg("slot made on the standby")
 	}
 	if s.Kind == StepDrop {
 		h.log.Info().Str("slot", s.Slot).Str("reason", string(s.Why)).Msg("slot dropped on the standby")
+	}
+}
+
+// outcome is a step that was taken, and where it left the slot.
+type outcome struct {
+	step Step
+	lsn  protocol.LSN
+}
+
+// recordOutcomes settles the rows of steps that were taken since the last look, in
+// one write. A helper that is killed before it finds their intents, and the slots.
+func (h *Helper) recordOutcomes() {
+	if len(h.outcomes) == 0 {
+		return
+	}
+	err := h.ledger.Update(func(rows map[string]LedgerRow) {
+		for _, o := range h.outcomes {
+			writeOutcome(rows, o.step, o.lsn)
+		}
+	})
+	h.sayLedger(err)
+	if err == nil {
+		h.outcomes = nil
 	}
 }
 

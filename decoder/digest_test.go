@@ -44,7 +44,7 @@ func TestDecodedStreamIsTheUpstreams(t *testing.T) {
 		load := startLoad(t, p.primary, seed)
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for i := range digestSlots {
-			load.waitTransactions(t, 20+rng.IntN(60))
+			load.waitTransactions(t, 10+rng.IntN(40))
 			s := digestSlot(i)
 			clustertest.Exec(t, p.primary, s.database,
 				fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', '%s')", s.name, s.plugin))
@@ -199,15 +199,14 @@ func digests(t *testing.T, server *cluster.Server, s slotSpec, after protocol.LS
 
 // load is a number of writers that overlap each other all the time.
 type load struct {
-	done   atomic.Int64 // committed transactions
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	done  atomic.Int64 // committed transactions
+	ended atomic.Bool  // every writer ends its transaction, and then itself
+	wg    sync.WaitGroup
 }
 
 func startLoad(t *testing.T, server *cluster.Server, seed uint64) *load {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{cancel: cancel}
+	l := &load{}
 	for d, db := range digestDatabases {
 		for n := range digestWriters {
 			conn, err := server.Connect(t.Context(), db)
@@ -215,7 +214,7 @@ func startLoad(t *testing.T, server *cluster.Server, seed uint64) *load {
 				t.Fatal(err)
 			}
 			rng := rand.New(rand.NewPCG(seed, uint64(1+d*digestWriters+n)))
-			l.wg.Go(func() { l.write(ctx, conn, n, rng) })
+			l.wg.Go(func() { l.write(conn, n, rng) })
 		}
 	}
 	t.Cleanup(l.stop)
@@ -223,13 +222,14 @@ func startLoad(t *testing.T, server *cluster.Server, seed uint64) *load {
 }
 
 func (l *load) stop() {
-	l.cancel()
+	l.ended.Store(true)
 	l.wg.Wait()
 }
 
-func (l *load) write(ctx context.Context, conn *pgx.Conn, n int, rng *rand.Rand) {
-	defer conn.Close(context.WithoutCancel(ctx))
-	for columns := 0; ctx.Err() == nil; {
+func (l *load) write(conn *pgx.Conn, n int, rng *rand.Rand) {
+	ctx := context.Background()
+	defer conn.Close(ctx)
+	for columns := 0; !l.ended.Load(); {
 		statements := []string{"BEGIN"}
 		for range 1 + rng.IntN(4) {
 			statements = append(statements,

@@ -68,7 +68,8 @@ type Helper struct {
 	ready       map[string]bool       // slots that were ready at the last look
 	tracks      map[string]Track
 	busy        map[string]stepRun
-	queue       []Step // recorded and waiting for a session; each look makes it anew
+	outcomes    []outcome // of steps taken, not yet in the ledger
+	queue       []Step    // recorded and waiting for a session; each look makes it anew
 	anchor      Anchor
 	anchorConn  *anchorSession
 	anchorStop  context.CancelFunc
@@ -254,6 +255,9 @@ func (h *Helper) shutdown() {
 	}
 	for len(h.results) > 0 {
 		h.settle(<-h.results)
+	}
+	if h.ledger != nil {
+		h.recordOutcomes()
 	}
 	h.closeAnchor()
 	if h.monitor != nil {

@@ -125,6 +125,10 @@ func (r *LedgerRow) describes(l *LocalSlot) bool {
 // somebody else.
 func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now time.Time) {
 	row, had := rows[s.Slot]
+	if s.Kind == StepCopy && had && row.Intent == IntentCopy && !row.Released && row.Database == s.Database &&
+		row.Plugin == s.Plugin && row.TwoPhase == s.TwoPhase {
+		return // written down at an earlier look, and not begun since
+	}
 	switch s.Kind {
 	case StepCopy, StepAdopt:
 		row = LedgerRow{Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Since: now}

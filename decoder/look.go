@@ -28,6 +28,7 @@ func (h *Helper) look(ctx context.Context) {
 			return
 		}
 	}
+	h.recordOutcomes()
 	up = h.takeMessage(up)
 	if !h.standby.InRecovery {
 		h.onPrimary(ctx)

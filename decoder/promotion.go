@@ -51,6 +51,7 @@ func (h *Helper) promote(ctx context.Context) {
 	for len(h.busy) > 0 {
 		h.settle(<-h.results)
 	}
+	h.recordOutcomes()
 	ctx, cancel := context.WithTimeout(ctx, promotionTimeout)
 	defer cancel()
 	timeline, history, err := readHistory(ctx, h.sessions, 0)

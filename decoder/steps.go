@@ -92,22 +92,19 @@ func copySlot(ctx context.Context, s *sessions, anchor string, step Step) (proto
 // verifyCopy checks name, database, plugin and position of a fresh copy: the
 // server binds it to the session's database and to the source's position.
 func verifyCopy(ctx context.Context, conn *pgx.Conn, step Step) (protocol.LSN, error) {
-	slots, err := slotcatalog.Read(ctx, conn)
+	slots, err := slotcatalog.ReadNamed(ctx, conn, step.Slot)
 	if err != nil {
 		return 0, err
 	}
-	for i := range slots {
-		l := &slots[i]
-		if l.Name != step.Slot {
-			continue
-		}
-		if l.Database == step.Database && l.Plugin == step.Plugin && l.TwoPhase == step.TwoPhase &&
-			l.ConfirmedFlushLSN != 0 && l.ConfirmedFlushLSN <= step.Upstream {
-			return l.ConfirmedFlushLSN, nil
-		}
+	if len(slots) != 1 {
+		return 0, fmt.Errorf("it is not there: %w", errNotNow)
+	}
+	l := &slots[0]
+	if l.Database != step.Database || l.Plugin != step.Plugin || l.TwoPhase != step.TwoPhase ||
+		l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {
 		return 0, fmt.Errorf("it came out %s, two_phase %t, at %v: %w", identity(l), l.TwoPhase, l.ConfirmedFlushLSN, errNotNow)
 	}
-	return 0, fmt.Errorf("it is not there: %w", errNotNow)
+	return l.ConfirmedFlushLSN, nil
 }
 
 // dropCopy takes a copy back that is not what it was meant to be. What stays

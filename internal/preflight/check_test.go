@@ -107,7 +107,10 @@ func TestWhatIsWrong(t *testing.T) {
 		{"slot two_phase", func(u, _ *Server) { u.Slots[1].TwoPhase = true }, nil, ""},
 		{"slot two_phase of another plugin", func(u, s *Server) {
 			u.Slots[1].TwoPhase, u.Slots[1].Plugin, s.VersionNum, u.VersionNum = true, "wal2json", 170010, 170010
-		}, []string{`warn upstream logical slot "orders": two_phase: PostgreSQL 17 can set it for pgoutput only`}, "two_phase = false"},
+		}, []string{
+			`warn upstream logical slot "orders": two_phase: PostgreSQL 17 can set it for pgoutput only`,
+			"skip standby output plugins: wal2json",
+		}, "two_phase = false"},
 		{"table sync", func(u, _ *Server) { u.Slots = append(u.Slots, logical("pg_16394_sync_16385_7394666715149055164")) },
 			[]string{`skip upstream logical slot "pg_16394_sync_16385_7394666715149055164": table synchronization: its table is copied again after a failover`}, ""},
 		{"slot sync has it", func(u, s *Server) { u.Slots[1].Failover = true; s.Settings["sync_replication_slots"] = "on" },

@@ -54,7 +54,16 @@ type row struct {
 
 // Read returns all slots of the server, physical and temporary ones too.
 func Read(ctx context.Context, conn *pgx.Conn) ([]Slot, error) {
-	rows, err := conn.Query(ctx, Query)
+	return read(ctx, conn, Query)
+}
+
+// ReadNamed returns the slot of that name, or none.
+func ReadNamed(ctx context.Context, conn *pgx.Conn, name string) ([]Slot, error) {
+	return read(ctx, conn, Query+` WHERE slot_name = $1`, name)
+}
+
+func read(ctx context.Context, conn *pgx.Conn, query string, args ...any) ([]Slot, error) {
+	rows, err := conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read pg_replication_slots: %w", err)
 	}
