@@ -112,7 +112,7 @@ func TestWhatIsWrong(t *testing.T) {
 			"skip standby output plugins: wal2json",
 		}, "two_phase = false"},
 		{"table sync", func(u, _ *Server) { u.Slots = append(u.Slots, logical("pg_16394_sync_16385_7394666715149055164")) },
-			[]string{`skip upstream logical slot "pg_16394_sync_16385_7394666715149055164": table synchronization: its table is copied again after a failover`}, ""},
+			[]string{`skip upstream logical slot "pg_16394_sync_16385_7394666715149055164": table synchronization: the table with OID 16385 of the subscription with OID 16394 on the subscriber is copied again after a failover`}, ""},
 		{"slot sync has it", func(u, s *Server) { u.Slots[1].Failover = true; s.Settings["sync_replication_slots"] = "on" },
 			[]string{`skip upstream logical slot "orders": failover: left to the standby's slot sync worker`, "warn standby sync_replication_slots: on"}, ""},
 		{"failover, nobody syncs", func(u, s *Server) { u.Slots[1].Failover = true }, nil, ""},
@@ -210,8 +210,8 @@ func TestIsTableSync(t *testing.T) {
 	for name, want := range map[string]bool{
 		"pg_16394_sync_16385_7394666715149055164": true, "orders": false, "pg_orders_sync_1_2": false, "pg_1_sync_2": false, "pg_": false,
 	} {
-		if got := isTableSync(name); got != want {
-			t.Errorf("isTableSync(%q) = %v", name, got)
+		if got := tableSync(name) != ""; got != want {
+			t.Errorf("tableSync(%q): %v, want %v", name, got, want)
 		}
 	}
 }

@@ -157,8 +157,8 @@ func ferriable(slot *slotcatalog.Slot, standby *Server) (Level, string) {
 	switch {
 	case slot.Temporary:
 		return Skip, "temporary: ends with its session"
-	case isTableSync(slot.Name):
-		return Skip, "table synchronization: its table is copied again after a failover"
+	case tableSync(slot.Name) != "":
+		return Skip, "table synchronization: " + tableSync(slot.Name) + " is copied again after a failover"
 	case slot.InvalidationReason != "":
 		return Fail, "invalid: " + slot.InvalidationReason
 	case slot.Synced, slot.Failover && standby.connected() && standby.Settings["sync_replication_slots"] == "on":
@@ -179,13 +179,17 @@ func changeFor(slot *slotcatalog.Slot, level Level) string {
 	return ""
 }
 
-// isTableSync reports whether a name is that of a subscription's initial table
-// copy: pg_<subscription>_sync_<relation>_<system identifier>.
-func isTableSync(name string) bool {
+// tableSync says whose initial copy a slot is of, by its name,
+// pg_<subscription>_sync_<relation>_<system identifier> (ReplicationSlotNameForTablesync,
+// tablesync.c); "" when it is no such slot. The numbers are the subscriber's OIDs.
+func tableSync(name string) string {
 	rest, ok := strings.CutPrefix(name, "pg_")
 	subscription, rest, found := strings.Cut(rest, "_sync_")
 	relation, system, both := strings.Cut(rest, "_")
-	return ok && found && both && isNumber(subscription) && isNumber(relation) && isNumber(system)
+	if !ok || !found || !both || !isNumber(subscription) || !isNumber(relation) || !isNumber(system) {
+		return ""
+	}
+	return fmt.Sprintf("the table with OID %s of the subscription with OID %s on the subscriber", relation, subscription)
 }
 
 func isNumber(s string) bool {

@@ -19,66 +19,72 @@ import (
 // born a moment before the end is there. A slot that was still pending is not,
 // and its subscriber is told so loudly (I-1).
 func TestFailover(t *testing.T) {
-	each(t, func(t *testing.T, p *testPair) {
-		// Behind: its subscriber has confirmed nothing since before the anchor was made.
-		if err := p.B.Helper.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		p.createSlot(p.A, "behind")
-		p.insert(p.A, 1, 100)
-		if err := p.B.Helper.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		p.waitAnchor(p.B)
-		behind := p.waitSlot(p.B, "behind", decoder.StatePending, decoder.ReasonSubscriberBehind)
-		if behind.Missing == 0 {
-			t.Error("it is not said how far behind it is")
-		}
-
-		subscriber := clustertest.Primary(t, p.A.Server.Major(), cluster.Config{Name: "subscriber"})
-		clustertest.Exec(t, subscriber, "postgres", "CREATE TABLE t (i bigint PRIMARY KEY, v text)",
-			fmt.Sprintf("CREATE SUBSCRIPTION sub CONNECTION '%s' PUBLICATION p", p.A.Server.Conninfo("postgres")))
-		p.createSlot(p.A, "td")
-		p.waitReady(p.B, "sub")
-		p.waitReady(p.B, "td")
-
-		p.insert(p.A, 101, 200)
-		waitRows(t, subscriber, 200)
-		consumed := p.rows(p.A, "td")
-		wantRows(t, consumed, 101, 200)
-		p.insert(p.A, 201, 300)
-		p.catchUp(p.A, p.B, "td")
-		known := confirmed(t, p.A, "td")
-		p.createSlot(p.A, "late")
-		p.insert(p.A, 301, 310)
-		p.waitReady(p.B, "late")
-		if err := p.A.Server.WaitForStandby(t.Context(), p.B.Server); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.A.Server.Kill9(); err != nil {
-			t.Fatal(err)
-		}
-		report := p.promote(p.B)
-
-		for _, slot := range []string{"sub", "td", "late"} {
-			if !exists(t, p.B, slot) {
-				t.Errorf("slot %s is not on the new primary: %+v", slot, report)
-			}
-		}
-		if l := confirmed(t, p.B, "td"); l < known {
-			t.Errorf("td is at %v, the last known position of its consumer was %v: more than that is sent twice", l, known)
-		}
-		clustertest.Exec(t, subscriber, "postgres", fmt.Sprintf("ALTER SUBSCRIPTION sub CONNECTION '%s'", p.B.Server.Conninfo("postgres")))
-		p.insert(p.B, 311, 400)
-		waitRows(t, subscriber, 400)
-		wantRows(t, p.rows(p.B, "td"), 201, 400)
-		wantRows(t, p.rows(p.B, "late"), 301, 400)
-
-		err := p.B.Server.Exec(t.Context(), "postgres", "SELECT * FROM pg_logical_slot_get_changes('behind', NULL, NULL)")
-		if err == nil || !strings.Contains(err.Error(), `replication slot "behind" does not exist`) {
-			t.Errorf("the subscriber that was behind got %v", err)
-		}
+	each(t, testFailover)
+	t.Run("solo", func(t *testing.T) {
+		majors := clustertest.Majors(t)
+		testFailover(t, newTestPair(t, majors[len(majors)-1], Solo))
 	})
+}
+
+func testFailover(t *testing.T, p *testPair) {
+	// Behind: its subscriber has confirmed nothing since before the anchor was made.
+	if err := p.B.Helper.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.createSlot(p.A, "behind")
+	p.insert(p.A, 1, 100)
+	if err := p.B.Helper.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.waitAnchor(p.B)
+	behind := p.waitSlot(p.B, "behind", decoder.StatePending, decoder.ReasonSubscriberBehind)
+	if behind.Missing == 0 {
+		t.Error("it is not said how far behind it is")
+	}
+
+	subscriber := clustertest.Primary(t, p.A.Server.Major(), cluster.Config{Name: "subscriber"})
+	clustertest.Exec(t, subscriber, "postgres", "CREATE TABLE t (i bigint PRIMARY KEY, v text)",
+		fmt.Sprintf("CREATE SUBSCRIPTION sub CONNECTION '%s' PUBLICATION p", p.A.Server.Conninfo("postgres")))
+	p.createSlot(p.A, "td")
+	p.waitReady(p.B, "sub")
+	p.waitReady(p.B, "td")
+
+	p.insert(p.A, 101, 200)
+	waitRows(t, subscriber, 200)
+	consumed := p.rows(p.A, "td")
+	wantRows(t, consumed, 101, 200)
+	p.insert(p.A, 201, 300)
+	p.catchUp(p.A, p.B, "td")
+	known := confirmed(t, p.A, "td")
+	p.createSlot(p.A, "late")
+	p.insert(p.A, 301, 310)
+	p.waitReady(p.B, "late")
+	if err := p.A.Server.WaitForStandby(t.Context(), p.B.Server); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.A.Server.Kill9(); err != nil {
+		t.Fatal(err)
+	}
+	report := p.promote(p.B)
+
+	for _, slot := range []string{"sub", "td", "late"} {
+		if !exists(t, p.B, slot) {
+			t.Errorf("slot %s is not on the new primary: %+v", slot, report)
+		}
+	}
+	if l := confirmed(t, p.B, "td"); l < known {
+		t.Errorf("td is at %v, the last known position of its consumer was %v: more than that is sent twice", l, known)
+	}
+	clustertest.Exec(t, subscriber, "postgres", fmt.Sprintf("ALTER SUBSCRIPTION sub CONNECTION '%s'", p.B.Server.Conninfo("postgres")))
+	p.insert(p.B, 311, 400)
+	waitRows(t, subscriber, 400)
+	wantRows(t, p.rows(p.B, "td"), 201, 400)
+	wantRows(t, p.rows(p.B, "late"), 301, 400)
+
+	err := p.B.Server.Exec(t.Context(), "postgres", "SELECT * FROM pg_logical_slot_get_changes('behind', NULL, NULL)")
+	if err == nil || !strings.Contains(err.Error(), `replication slot "behind" does not exist`) {
+		t.Errorf("the subscriber that was behind got %v", err)
+	}
 }
 
 // waitRows waits until a subscriber has exactly so many rows, counted by key.
