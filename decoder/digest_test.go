@@ -34,7 +34,7 @@ var digestDatabases = []string{"postgres", "q'uote Ünï"}
 // slot of the standby gives, from U on, what the upstream's slot gives, digest for
 // digest. This is what I-0 to I-5 are for.
 func TestDecodedStreamIsTheUpstreams(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		p := newPair(t, major)

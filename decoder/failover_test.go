@@ -17,7 +17,7 @@ import (
 // A slot that is born upstream is made on the standby, and after a failover gives
 // every row from the subscriber's position on.
 func TestSlotSurvivesFailover(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		poll.Require(t, 30*time.Second, "anchor", func(context.Context) (bool, string) {
 			a := p.helper.Status().Anchor
@@ -99,7 +99,7 @@ func TestFailoverFlagIsPutBack(t *testing.T) {
 // Silence is not news: when messages stop, slots are not ready any more, stay
 // where they are, and are usable if the promotion comes (I-15).
 func TestSilenceDropsNothing(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		p.waitAnchor(t)
 		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
@@ -123,7 +123,7 @@ func TestSilenceDropsNothing(t *testing.T) {
 // A slot that must not be handed over and is in use when the promotion comes is
 // dropped as soon as it can be, not forgotten.
 func TestLossySlotInUseIsDroppedLater(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		p.waitAnchor(t)
 		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")

@@ -14,7 +14,7 @@ import (
 
 // Each of these is one slot's trouble, and the other slots do not notice (I-11).
 func TestOneSlotsTroubleIsItsOwn(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		clustertest.Exec(t, p.primary, "postgres", "CREATE DATABASE other", "CREATE DATABASE doomed")
 		p.waitAnchor(t)
@@ -105,7 +105,7 @@ func TestOneSlotsTroubleIsItsOwn(t *testing.T) {
 // I-3: without protection nothing is ready; protection that broke is not trusted
 // again, and what PostgreSQL invalidated is said in its own word and rebuilt.
 func TestProtectionMustBeProven(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		p.waitAnchor(t)
 		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
@@ -158,7 +158,7 @@ func setConf(t *testing.T, s *cluster.Server, name, value string) {
 // The standby has not replayed what the subscriber confirmed: the slot stays at
 // R, is ready all the same, and nobody spins.
 func TestReplayPaused(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		p.waitAnchor(t)
 		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
@@ -191,7 +191,7 @@ func TestReplayPaused(t *testing.T) {
 
 // An open transaction delays the anchor, is named, and holds up nothing else.
 func TestLongTransactionIsNamed(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		primary := clustertest.Primary(t, major, cluster.Config{Name: "a"})
 		clustertest.Exec(t, primary, "postgres", "CREATE TABLE t (i int PRIMARY KEY, v text)")
 		conn, err := primary.Connect(t.Context(), "postgres")

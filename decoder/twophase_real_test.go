@@ -15,7 +15,7 @@ import (
 // failover and committed after it arrives once, and the subscriber's apply worker
 // does not wait for itself.
 func TestPreparedTransactionsAcrossFailover(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		settings := DefaultSettings()
 		settings.AnchorInterval, settings.AdvanceInterval = 100*time.Millisecond, 100*time.Millisecond
 		p := newPairWith(t, major, settings)

@@ -17,7 +17,7 @@ import (
 func inlineOnEach(t *testing.T, other Mode, test func(t *testing.T, major int, mode Mode)) {
 	t.Helper()
 	t.Run(string(Inline), func(t *testing.T) {
-		clustertest.EachMajor(t, func(t *testing.T, major int) { test(t, major, Inline) })
+		clustertest.EachMajorParallel(t, func(t *testing.T, major int) { test(t, major, Inline) })
 	})
 	t.Run(string(other), func(t *testing.T) { test(t, slices.Max(clustertest.Majors(t)), other) })
 }

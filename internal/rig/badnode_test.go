@@ -16,7 +16,7 @@ import (
 // wal_level is too low, first on both servers and then on the primary alone: it
 // is named, and cleared by restarts of the servers only.
 func TestWALLevelIsTooLow(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{"wal_level": "replica"}})
 		restart := func(n *Node) {
@@ -60,7 +60,7 @@ func TestStandbyIsPostgreSQL15(t *testing.T) {
 // The state directory was copied from another node: its ledger is set aside, and
 // the slots that are there are taken over by what they are.
 func TestStateDirectoryIsOfAnotherNode(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

@@ -15,7 +15,7 @@ import (
 // flows all the time, slots that are not concerned stay ready, and when the cause
 // is removed the state clears without a restart.
 func TestWrongSettingsAreNamed(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.as("ferry")

@@ -59,7 +59,7 @@ func (p *testPair) cascade() *Node {
 // is promoted, the last one's slots become ready again behind it, and serve after
 // a second failover; when the last node is promoted instead, they serve at once.
 func TestCascade(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		p.createSlot(p.A, "s")
@@ -125,7 +125,7 @@ func (p *testPair) waitNotReady(n *Node, slot string) decoder.SlotStatusJSON {
 
 // The last node of a cascade is promoted while the others live.
 func TestCascadeEndIsPromoted(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		c := p.cascade()

@@ -13,7 +13,7 @@ import (
 // standby: restarts of the helper, upstream slots that come and go, and a role
 // change (I-9).
 func TestForeignSlotsOnTheStandbySurvive(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

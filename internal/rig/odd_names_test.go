@@ -14,7 +14,7 @@ import (
 // command: slots of all of them are ferried, and no server sees a malformed
 // command.
 func TestDatabaseNamesNeedQuotes(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

@@ -14,7 +14,7 @@ import (
 // temporary ones, leave nothing behind on the standby, and one that stays is
 // ready.
 func TestSlotsOfTheInitialCopyLeaveNothingBehind(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

@@ -45,7 +45,7 @@ var (
 // segment (I-13). pg_receivewal gets the same from both ends of the chain.
 func TestWALOnDiskIsThePrimarys(t *testing.T) {
 	amount := walAmount(t)
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		keep := fmt.Sprintf("%dMB", 2*amount>>20)
 		p := newTestPairOf(t, major, Config{
 			Mode:       Inline,

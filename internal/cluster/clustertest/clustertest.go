@@ -51,6 +51,17 @@ func EachMajor(t *testing.T, test func(t *testing.T, major int)) {
 	}
 }
 
+// EachMajorParallel is EachMajor with the subtests side by side, for tests that
+// mostly wait for servers. It returns before they have ended: it must be the last
+// thing its caller does.
+func EachMajorParallel(t *testing.T, test func(t *testing.T, major int)) {
+	t.Helper()
+	EachMajor(t, func(t *testing.T, major int) {
+		t.Parallel()
+		test(t, major)
+	})
+}
+
 // Bin returns the server programs of a major version.
 func Bin(t testing.TB, major int) pgbin.Installation {
 	t.Helper()
