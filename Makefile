@@ -6,7 +6,7 @@ FUZZTIME ?= 60s
 # -timeout is for one package: tests run real servers of three major versions.
 TESTFLAGS ?= -race -timeout 15m
 
-.PHONY: all build test test-wal lint fuzz demo clean
+.PHONY: all build test test-wal lint fuzz demo bench clean
 
 all: build
 
@@ -49,6 +49,14 @@ fuzz:
 demo:
 	@$(GO) build -trimpath -o bin/demo ./internal/demo
 	@PG='$(PG)' MODE='$(MODE)' AHEAD='$(AHEAD)' KEEP='$(KEEP)' bin/demo
+
+# bench measures the relay against HAProxy, all on one core, and writes the
+# figures to bin/bench.json. It wants a quiet machine. BENCHFLAGS: see
+# "bin/bench -h".
+bench:
+	@command -v haproxy >/dev/null || apt-get install -y haproxy
+	@$(GO) build -trimpath -o bin/bench ./internal/bench
+	@bin/bench $(BENCHFLAGS)
 
 clean:
 	rm -rf bin

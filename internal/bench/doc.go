@@ -1,0 +1,9 @@
+// Command bench measures what the relay costs, against HAProxy as it comes and
+// with buffers of 128 KiB, on one core that the whole chain shares: sender, proxy
+// and receiver. Only so do figures repeat on a machine with few cores.
+//
+// The synthetic walsender and walreceiver are processes of this program that do
+// nothing but blocking system calls. The real ones are PostgreSQL's. Every figure
+// is taken in turn for each contestant, round by round, and compared within the
+// round; what is printed is the median of these ratios.
+package main
