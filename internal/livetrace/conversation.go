@@ -62,15 +62,14 @@ func (s *stream) command(ctx context.Context, text string) error {
 
 // receive reads once and traces what came. A deadline that passes is no error.
 func (s *stream) receive(deadline time.Time) error {
-	var buf [64 << 10]byte
 	if !deadline.IsZero() {
 		if err := s.conn.SetReadDeadline(deadline); err != nil {
 			return err
 		}
 	}
-	n, err := s.conn.Read(buf[:])
+	n, err := s.conn.Read(s.buf[:])
 	if n > 0 {
-		s.session.Feed(trace.Downstream, protocol.Micros(time.Now()), s.got, buf[:n])
+		s.session.Feed(trace.Downstream, protocol.Micros(time.Now()), s.got, s.buf[:n])
 		s.got += int64(n)
 	}
 	var timeout net.Error

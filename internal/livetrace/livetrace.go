@@ -63,6 +63,7 @@ type stream struct {
 	session *trace.Session
 	sent    int64 // bytes, for offsets
 	got     int64
+	buf     [64 << 10]byte
 
 	// What the messages of the command under way say.
 	row       []string

@@ -72,7 +72,14 @@ func (f *flow) seek(rest []byte, last bool) (n int, wait bool) {
 	}
 	now := f.newest.time
 	undecided := -1
+	limits := &downstreamBounds
+	if f.dir == Upstream {
+		limits = &upstreamBounds
+	}
 	for at := range rest {
+		if limits[rest[at]].most == 0 || at+1 < len(rest) && rest[at+1] > anyLength>>24 {
+			continue // no frame begins so
+		}
 		switch f.judge(rest[at:], now, last) {
 		case surely:
 			k.take(f, int64(at))
