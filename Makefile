@@ -65,6 +65,7 @@ bench:
 	@command -v haproxy >/dev/null || apt-get install -y haproxy
 	@$(GO) build -trimpath -o bin/bench ./internal/bench
 	@bin/bench $(BENCHFLAGS)
+	@$(GO) test ./internal/inspect -run '^$$' -bench Inspect -benchtime 2s | grep '^Benchmark'
 
 clean:
 	rm -rf bin
