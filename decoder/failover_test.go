@@ -160,3 +160,35 @@ func TestLossySlotInUseIsDroppedLater(t *testing.T) {
 		gone(t, p.standby, "s")
 	})
 }
+
+// A helper that was down at the promotion and comes back when the subscriber has
+// long gone on leaves the slot where the subscriber has it.
+func TestLateHelperLeavesSlotsAlone(t *testing.T) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+		p := newPair(t, major)
+		p.waitAnchor(t)
+		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+		p.slot(t, "s", StateReady, ReasonNone)
+		p.stop()
+		if err := p.primary.WaitForStandby(t.Context(), p.standby); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.primary.Kill9(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.standby.Promote(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clustertest.Exec(t, p.standby, "postgres", "INSERT INTO t VALUES (1)",
+			"SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL)")
+		p.runningHelper = startHelper(t, p.standby, p.source, p.dir, DefaultSettings())
+		poll.Require(t, 30*time.Second, "the promotion report", func(context.Context) (bool, string) {
+			return p.helper.Status().Promotion != nil, ""
+		})
+		if slots := p.helper.Status().Promotion.Slots; len(slots) != 1 || !slots[0].Usable || slots[0].Action != PromotionKeep {
+			t.Errorf("report %+v", slots)
+		}
+		clustertest.Exec(t, p.standby, "postgres", "INSERT INTO t VALUES (2)",
+			"SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL)")
+	})
+}

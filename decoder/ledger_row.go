@@ -88,12 +88,14 @@ func withinRecord(s Step, row LedgerRow, l *LocalSlot) Step {
 	return s
 }
 
-// rememberTrouble writes down at once that a slot must not be handed over at a
-// promotion: the step that would mend it may have to wait.
+// rememberTrouble writes down at once what means that a slot must not be handed over
+// at a promotion: the step that would mend it may have to wait. A U that went back
+// is such a thing: a copy decided on the U before may still be under way.
 func rememberTrouble(rows map[string]LedgerRow, tracks map[string]Track) {
 	for name, row := range rows {
 		t, seen := tracks[name]
-		if seen && !row.Released && (t.Distrusted != row.Distrusted || t.Consumed != row.Consumed) {
+		if seen && !row.Released && (t.Distrusted != row.Distrusted || t.Consumed != row.Consumed ||
+			t.Confirmed != protocol.InvalidLSN && t.Confirmed < row.UpstreamLSN) {
 			row.remember(t)
 			rows[name] = row
 		}
@@ -127,7 +129,9 @@ func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now t
 	row, had := rows[s.Slot]
 	if s.Kind == StepCopy && had && row.Intent == IntentCopy && !row.Released && row.Database == s.Database &&
 		row.Plugin == s.Plugin && row.TwoPhase == s.TwoPhase {
-		return // written down at an earlier look, and not begun since
+		row.remember(t) // written down at an earlier look, and not begun since
+		rows[s.Slot] = row
+		return
 	}
 	switch s.Kind {
 	case StepCopy, StepAdopt:

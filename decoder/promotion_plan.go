@@ -120,9 +120,10 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		p.Reason = ReasonConsumedOnStandby
 		return p
 	case t.Confirmed != 0 && l.ConfirmedFlushLSN > t.Confirmed && !v.withHistory(t).coversAhead(l.ConfirmedFlushLSN):
-		// The subscriber itself may already be here and have moved its slot. A slot
-		// in use is its, whoever moved it.
-		if !l.Active {
+		// The subscriber itself may already be here and have moved its slot: one that
+		// is in use is its, whoever moved it, and one past the switch was moved after
+		// it, when there was nobody else to move it. This helper may be late by days.
+		if !l.Active && l.ConfirmedFlushLSN <= v.History.LastSwitch() {
 			p.Reason = ReasonConsumedOnStandby
 			return p
 		}

@@ -27,6 +27,7 @@ type pair struct {
 	primary *cluster.Server
 	standby *cluster.Server
 	source  *testSource
+	dir     string // the helper's state directory
 	*runningHelper
 }
 
@@ -46,9 +47,9 @@ func newPairWith(t *testing.T, major int, settings Settings) *pair {
 	primary := clustertest.Primary(t, major, cluster.Config{Name: "a"})
 	clustertest.Exec(t, primary, "postgres", "CREATE TABLE t (i int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR ALL TABLES")
 	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{Name: "b", SlotName: "b"})
-	p := &pair{t: t, primary: primary, standby: standby}
+	p := &pair{t: t, primary: primary, standby: standby, dir: t.TempDir()}
 	p.source = startSource(t, primary)
-	p.runningHelper = startHelper(t, standby, p.source, t.TempDir(), settings)
+	p.runningHelper = startHelper(t, standby, p.source, p.dir, settings)
 	return p
 }
 
