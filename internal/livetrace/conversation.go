@@ -99,11 +99,15 @@ func (s *stream) copy(ctx context.Context, text string) error {
 		if !s.streaming && ctx.Err() != nil {
 			return nil
 		}
-		if s.streaming && s.cfg.Mode != SlotState && (s.reply || !s.asked || !time.Now().Before(next)) {
+		due := !time.Now().Before(next)
+		if due { // whoever has nothing to say waits as well
+			next = time.Now().Add(statusInterval)
+		}
+		if s.streaming && s.cfg.Mode != SlotState && (s.reply || !s.asked || due) {
 			if err := s.status(!s.asked); err != nil {
 				return err
 			}
-			s.reply, s.asked, next = false, true, time.Now().Add(statusInterval)
+			s.reply, s.asked = false, true
 		}
 		deadline := next
 		if ctx.Err() != nil {
