@@ -1,18 +1,12 @@
 package relay_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +26,7 @@ func via(r *runningRelay, params string) string {
 }
 
 // The helper's sidecar, as pgconn logs it in: slot messages without a stream,
-// and no walsender that streams (F39).
+// and no walsender that streams.
 func TestSidecarOnServer(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
@@ -134,7 +128,7 @@ func openSidecar(t *testing.T, conn *pgconn.PgConn) (next func() *protocol.SlotM
 }
 
 // A timeline ends: CopyDone both ways, then the next one on the same
-// connection, with slot messages in both (F37).
+// connection, with slot messages in both.
 func TestTimelineSwitch(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		ctx := t.Context()
@@ -184,7 +178,7 @@ func TestTimelineSwitch(t *testing.T) {
 }
 
 // The relay's own connection is never a synchronous standby, and
-// application_name passes (F39).
+// application_name passes.
 func TestSynchronousStandby(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		ctx := t.Context()
@@ -227,7 +221,7 @@ func TestSynchronousStandby(t *testing.T) {
 }
 
 // One negotiation only, and it is the server's: the same bytes with the relay
-// as without (F26, F27).
+// as without.
 func TestNegotiationIsTheServers(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		primary := clustertest.Primary(t, major, cluster.Config{})
@@ -321,147 +315,4 @@ func dialogue(t *testing.T, addr string, packets [][]byte) string {
 			fmt.Fprintf(&out, "%c %q\n", head[0], body)
 		}
 	}
-}
-
-// clientTools returns a server and the programs of its own version, for the
-// programs refuse other versions.
-func clientTools(t *testing.T) (*cluster.Server, func(name string) string) {
-	t.Helper()
-	for _, major := range []int{18, 17, 16, 15} {
-		dir := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
-		if _, err := os.Stat(filepath.Join(dir, "pg_receivewal")); err != nil {
-			continue
-		}
-		server := clustertest.Primary(t, major, cluster.Config{HBA: []string{
-			"host all all 127.0.0.1/32 scram-sha-256", "host replication all 127.0.0.1/32 scram-sha-256"}})
-		clustertest.Exec(t, server, "postgres", "ALTER ROLE postgres PASSWORD 'secret'")
-		return server, func(name string) string { return filepath.Join(dir, name) }
-	}
-	t.Skip("no installed PostgreSQL has client programs")
-	return nil, nil
-}
-
-func command(t *testing.T, name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
-	out := new(bytes.Buffer)
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "PGPASSWORD=secret")
-	return cmd, out
-}
-
-// psql, and Ctrl-C in it (F41).
-func TestPsql(t *testing.T) {
-	server, tool := clientTools(t)
-	source := startSource(t, server, relay.SlotSourceConfig{Conninfo: server.Conninfo("postgres") + " password=secret"})
-	r := startRelay(t, relay.Config{Upstream: server.Conninfo("postgres"), Mode: relay.ModeSplice, Slots: source})
-	for _, encryption := range []string{"sslmode=prefer", "sslmode=disable"} {
-		conninfo := strings.Replace(via(r, ""), "sslmode=disable", encryption, 1)
-		cmd, out := command(t, tool("psql"), "-XAtd", conninfo, "-c", "SELECT count(*) FROM generate_series(1, 200000)")
-		if err := cmd.Run(); err != nil || strings.TrimSpace(out.String()) != "200000" {
-			t.Fatalf("psql: %v, %s", err, out)
-		}
-		cmd, out = command(t, tool("psql"), "-Xd", conninfo, "-c", "SELECT pg_sleep(60)")
-		must(t, cmd.Start())
-		require(t, "pg_sleep", func(ctx context.Context) (bool, string) {
-			n, err := cluster.QueryValue[int](ctx, server, "postgres",
-				"SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-			return n == 1, fmt.Sprint(n, err)
-		})
-		must(t, cmd.Process.Signal(syscall.SIGINT))
-		began := time.Now()
-		if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "canceling statement due to user request") {
-			t.Errorf("psql: %v, %s", err, out)
-		}
-		if d := time.Since(began); d > 5*time.Second {
-			t.Errorf("the cancel took %s", d)
-		}
-	}
-	if server.Major() < 16 {
-		st := source.Status()
-		if !st.Connected || st.Sequence == 0 {
-			t.Errorf("slot source on %d: %+v", server.Major(), st)
-		}
-	}
-}
-
-// pg_basebackup through the relay starts; pg_receivewal through relay and
-// helper writes the same bytes as direct (I-13).
-func TestClientPrograms(t *testing.T) {
-	server, tool := clientTools(t)
-	source := startSource(t, server, relay.SlotSourceConfig{
-		Conninfo:     server.Conninfo("postgres") + " password=secret",
-		PollInterval: 10 * time.Millisecond, Heartbeat: 10 * time.Millisecond,
-	})
-	splice := startRelay(t, relay.Config{Upstream: server.Conninfo("postgres"), Mode: relay.ModeSplice, Slots: source})
-	sink := new(sink)
-	strip := startRelay(t, relay.Config{Upstream: via(splice, ""), Mode: relay.ModeStrip, Sink: sink})
-
-	clustertest.Exec(t, server, "postgres", "SELECT pg_switch_wal()")
-	dirs := map[string]string{"direct": server.Conninfo("postgres"), "relay": via(splice, ""), "both": via(strip, "")}
-	wait := map[string]func(){}
-	out := map[string]string{}
-	from := clustertest.Value[string](t, server, "postgres", "SELECT pg_current_wal_lsn()::text")
-	for name, conninfo := range dirs {
-		out[name] = t.TempDir()
-		clustertest.Exec(t, server, "postgres", "SELECT pg_create_physical_replication_slot('"+name+"', true)")
-		cmd, log := command(t, tool("pg_receivewal"), "-D", out[name], "-d", conninfo, "-S", name, "--no-loop", "-s", "1")
-		must(t, cmd.Start())
-		wait[name] = func() {
-			_ = cmd.Process.Signal(syscall.SIGINT)
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("pg_receivewal %s: %v, %s", name, err, log)
-			}
-		}
-	}
-	backup := filepath.Join(t.TempDir(), "backup")
-	cmd, log := command(t, tool("pg_basebackup"), "-D", backup, "-d", via(strip, ""), "-X", "stream", "-c", "fast")
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("pg_basebackup: %v, %s", err, log)
-	}
-	cmd, log = command(t, tool("pg_verifybackup"), backup)
-	if err := cmd.Run(); err != nil {
-		t.Errorf("pg_verifybackup: %v, %s", err, log)
-	}
-	traffic(t, server, 60)
-	clustertest.Exec(t, server, "postgres", "SELECT pg_switch_wal()")
-	traffic(t, server, 20)
-	to := clustertest.Value[string](t, server, "postgres", "SELECT pg_switch_wal()::text")
-	for name := range dirs {
-		require(t, name+" to have all WAL", func(ctx context.Context) (bool, string) {
-			ok, err := cluster.QueryValue[bool](ctx, server, "postgres",
-				"SELECT coalesce(flush_lsn >= $1::pg_lsn, false) FROM pg_stat_replication WHERE pid = "+
-					"(SELECT active_pid FROM pg_replication_slots WHERE slot_name = $2)", to, name)
-			return ok, fmt.Sprint(err)
-		})
-		wait[name]()
-	}
-	want := segments(t, out["direct"])
-	if len(want) < 2 {
-		t.Fatalf("%d segments since %s", len(want), from)
-	}
-	for _, name := range []string{"relay", "both"} {
-		if got := segments(t, out[name]); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %v\nwant %v", name, got, want)
-		}
-	}
-	if _, n := sink.newest(); n == 0 {
-		t.Error("no slot message was stripped")
-	}
-}
-
-// segments returns the SHA-256 of every whole segment of a directory of WAL.
-func segments(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	list, err := filepath.Glob(filepath.Join(dir, "0*"))
-	must(t, err)
-	sums := map[string]string{}
-	for _, path := range list {
-		if strings.HasSuffix(path, ".partial") {
-			continue
-		}
-		b, err := os.ReadFile(path)
-		must(t, err)
-		sums[filepath.Base(path)] = fmt.Sprintf("%x", sha256.Sum256(b))
-	}
-	return sums
 }

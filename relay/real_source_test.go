@@ -35,7 +35,7 @@ func slotNames(m *protocol.SlotMessage) []string {
 }
 
 // All that a message tells, with server defaults that are against us, and
-// databases whose names need quoting (F51, F60).
+// databases whose names need quoting.
 func TestSlotSourceReadsCatalog(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		ctx := t.Context()

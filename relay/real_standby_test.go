@@ -17,7 +17,7 @@ import (
 )
 
 // walTraces returns what a slot message that reached a walreceiver leaves in
-// pg_wal: segment 0, and segments closed before their time (F04).
+// pg_wal: segment 0, and segments closed before their time.
 func walTraces(t *testing.T, s *cluster.Server) []string {
 	t.Helper()
 	return append(segmentZero(t, s), walFiles(t, s, "archive_status/*")...)
@@ -52,7 +52,7 @@ func traffic(t *testing.T, s *cluster.Server, rounds int) {
 }
 
 // A standby that knows nothing of slotferry sits behind a relay that splices
-// for those who ask: nothing of that reaches it (F04, I-13).
+// for those who ask: nothing of that reaches it (I-13).
 func TestStockStandbyBehindSplicingRelay(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		primary := clustertest.Primary(t, major, cluster.Config{})
@@ -106,7 +106,7 @@ func startTwoHops(t *testing.T, major int, heartbeat time.Duration) *twoHops {
 }
 
 // Slot messages every 10 ms between two relays: the standby sees pure WAL, the
-// sink sees the slots, reports and snapshot requests come back (F04, I-13).
+// sink sees the slots, reports and snapshot requests come back (I-13).
 func TestTwoHops(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		h := startTwoHops(t, major, 10*time.Millisecond)
@@ -140,7 +140,7 @@ func TestTwoHops(t *testing.T) {
 		if lines := unclean.FindAllString(h.standby.Log(), -1); len(lines) > 0 {
 			t.Errorf("log of the standby: %q", lines)
 		}
-		// Past the helper straight to the relay: no message goes there (F04).
+		// Past the helper straight to the relay: no message goes there.
 		must(t, h.standby.SetConf(t.Context(), "primary_conninfo", via(h.splice, "application_name=bypass")))
 		must(t, h.primary.WaitForStreaming(t.Context(), "bypass"))
 		traffic(t, h.primary, 5)
@@ -221,7 +221,7 @@ func TestShutdownTellsWalreceiver(t *testing.T) {
 
 // The connection between relay and primary dies without a word: the
 // walreceiver's own timeout ends its side, and it gets through again as soon
-// as there is a way (F23).
+// as there is a way.
 func TestUpstreamVanishes(t *testing.T) {
 	ctx := t.Context()
 	primary := clustertest.Primary(t, 17, cluster.Config{})

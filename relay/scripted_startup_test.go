@@ -10,7 +10,7 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// What goes upstream is the downstream's packet but for the marker (F44).
+// What goes upstream is the downstream's packet but for the marker.
 func TestStartupForwarded(t *testing.T) {
 	plain := []string{"user", "j\xf6rg", "replication", "true", "options", "-c wal_sender_timeout=5s", "a.b", "", "user", "x"}
 	marked := append([]string{"user", "a", protocol.OptInParameter, "1"}, plain...)
@@ -69,7 +69,7 @@ func TestStartupSizeCap(t *testing.T) {
 	}
 }
 
-// Lengths that are none end the connection and cost no memory (F46).
+// Lengths that are none end the connection and cost no memory.
 func TestInsaneStartupLength(t *testing.T) {
 	s := newScripted(t, Config{Mode: ModeSplice})
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x03", "\x00\x00\x00\x07", "\x7f\xff\xff\xff", "\xff\xff\xff\xff", "GET "} {
@@ -80,7 +80,7 @@ func TestInsaneStartupLength(t *testing.T) {
 }
 
 // GSSENCRequest, SSLRequest and StartupMessage on one connection, in any order:
-// each request gets one byte (F27).
+// each request gets one byte.
 func TestEncryptionRequests(t *testing.T) {
 	gss := protocol.AppendStartupRequest(nil, protocol.GSSENCRequestCode)
 	ssl := protocol.AppendStartupRequest(nil, protocol.SSLRequestCode)
@@ -217,7 +217,7 @@ func TestSeveralUpstreamHosts(t *testing.T) {
 	s.lis = open
 	s.login("user", "a")
 
-	// A CancelRequest goes to the host that issued the key (F41).
+	// A CancelRequest goes to the host that issued the key.
 	for _, key := range [][]byte{{1, 2, 3, 4}, {9, 9, 9, 9}, bytes.Repeat([]byte{5}, 256)} {
 		downstream := s.connect()
 		m := protocol.CancelRequest{PID: 42, Key: key}
@@ -245,7 +245,7 @@ func TestSlowLoris(t *testing.T) {
 	upstream.expect(query("SELECT 1"))
 }
 
-// Something else than PostgreSQL listens on the upstream's port (F46).
+// Something else than PostgreSQL listens on the upstream's port.
 func TestUpstreamIsNotPostgres(t *testing.T) {
 	for _, greeting := range []string{"@RSYNCD: 31.0\n", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 400 Bad Request\r\n", "R\x7f\xff\xff\xff", "R\x00\x00\x00\x02"} {
 		s := newScripted(t, Config{Mode: ModeSplice})
@@ -273,7 +273,7 @@ func TestErrorWithoutLength(t *testing.T) {
 }
 
 // A server that does not know the marker says so; the walreceiver never asked
-// and gets what it would have got without (F26).
+// and gets what it would have got without.
 func TestNoRelayUpstream(t *testing.T) {
 	answer := func(version uint32, names ...string) []byte {
 		m := protocol.NegotiateProtocolVersion{Version: version, Parameters: names}

@@ -31,7 +31,7 @@ func TestSplice(t *testing.T) {
 	if m, end := downstream.slotMessage(); m.Sequence != 2 || end != 0x3000000+1000 {
 		t.Errorf("message %d, WALEnd %s", m.Sequence, end)
 	}
-	// Behind the upstream's CopyDone nothing may follow (F37).
+	// Behind the upstream's CopyDone nothing may follow.
 	upstream.send(protocol.AppendCopyDone(nil))
 	downstream.expect(protocol.AppendCopyDone(nil))
 	publishSlots(t, source, 3, 1)
@@ -133,7 +133,7 @@ func TestNoSpliceAfterEnd(t *testing.T) {
 }
 
 // Frames that come byte by byte, cut in their headers, with slot messages all
-// the time: all arrive, none in the middle of another (F15).
+// the time: all arrive, none in the middle of another.
 func TestDribbledFrames(t *testing.T) {
 	source := testSource(t)
 	sink := &countingSink{}
@@ -250,7 +250,7 @@ func TestManySlots(t *testing.T) {
 }
 
 // What stands at 0/0 and is not ours would damage pg_wal: both sides are
-// closed. Empty ones pass, damaged ones of ours do not (I-13, F04).
+// closed. Empty ones pass, damaged ones of ours do not (I-13).
 func TestStripRefusesForeignZero(t *testing.T) {
 	zero := func(data []byte) []byte {
 		m := protocol.XLogData{WALEnd: 0x3000000, Data: data}

@@ -95,6 +95,11 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 		for name, value := range sessionSettings {
 			conn.RuntimeParams[name] = value
 		}
+		if conn.ValidateConnect != nil {
+			// target_session_attrs asks what the session is like; this one would call
+			// every server read-only. settingsQuery sets it afterwards.
+			delete(conn.RuntimeParams, "default_transaction_read_only")
+		}
 		if conn.ConnectTimeout == 0 {
 			conn.ConnectTimeout = defaultConnectTimeout
 		}

@@ -13,7 +13,7 @@ import (
 const settingsQuery = `SELECT count(pg_catalog.set_config(s.name, v.value, false))
 FROM pg_catalog.pg_settings s JOIN (VALUES
  ('statement_timeout', '%[1]d'), ('lock_timeout', '%[1]d'), ('transaction_timeout', '0'),
- ('idle_session_timeout', '0'), ('jit', 'off')
+ ('idle_session_timeout', '0'), ('jit', 'off'), ('default_transaction_read_only', 'on')
 ) v(name, value) ON s.name = v.name`
 
 // columnsQuery lists what pg_replication_slots has here. The catalog is asked,
