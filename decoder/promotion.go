@@ -71,6 +71,7 @@ func (h *Helper) promote(ctx context.Context) {
 	h.logPromotion(&report)
 	report.mergeInto(h.promotion)
 	h.release(&report)
+	h.sessions.close() // an idle one would keep a database from being dropped
 	h.promotion = &report
 	h.promoteNext = time.Now().Add(promotionRetry)
 }
