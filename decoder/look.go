@@ -130,12 +130,22 @@ func (h *Helper) takeMessage(up Upstream) Upstream {
 		names[u.Name] = true
 		h.tracks[u.Name] = h.tracks[u.Name].Observe(m, u)
 	}
-	for name := range h.tracks {
-		if !names[name] && h.busy[name].cancel == nil {
-			delete(h.tracks, name)
-		}
-	}
+	h.forgetTracks(names)
 	return up
+}
+
+// forgetTracks drops what is known of slots that the upstream has no more, unless
+// the ledger has a row: until that slot is dropped here its last error holds the
+// next try back, and a promotion has to know what was wrong with it.
+func (h *Helper) forgetTracks(upstream map[string]bool) {
+	for name := range h.tracks {
+		if _, owned := h.ledger.body.Slots[name]; owned || upstream[name] || h.busy[name].cancel != nil {
+			continue
+		}
+		delete(h.tracks, name)
+		delete(h.said, "slot "+name)
+		delete(h.said, "state "+name)
+	}
 }
 
 // readSwitch learns where the timeline that is received began. It is needed for

@@ -67,7 +67,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 			h.tracks[u.Name] = h.tracks[u.Name].Observe(m, u)
 		}
 		for name := range h.tracks {
-			if !names[name] && !h.isBusy(name) {
+			if _, owned := h.rows[name]; !owned && !names[name] && !h.isBusy(name) {
 				delete(h.tracks, name)
 			}
 		}
