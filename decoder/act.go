@@ -211,10 +211,7 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 			h.results <- result{anchor: AnchorAdvance, name: conn.name, conn: conn, lsn: lsn, err: err}
 		})
 	case AnchorClose:
-		h.closeAnchor()
-		if d.Anchor.Why != ReasonNotInRecovery {
-			h.failAnchor(d.Anchor.Why, "")
-		}
+		h.giveUpAnchor(d.Anchor.Why, "")
 	}
 	since := time.Since(h.lastAsk)
 	if d.NeedSnapshot && since > snapshotInterval || (d.CascadeWaits || d.Reread > rereadLimit) && since > rereadInterval {
@@ -277,6 +274,17 @@ func (h *Helper) failAnchor(why Reason, detail string) {
 	if why != ReasonNone {
 		h.say("anchor", string(why), h.log.Warn().Str("reason", string(why)).Str("detail", detail).
 			Str("hint", why.Hint()), "there is no anchor: no new slot can be made, slots that are ready stay so")
+	}
+}
+
+// giveUpAnchor ends the anchor's session. The next try waits ever longer while the
+// reason stays the same.
+func (h *Helper) giveUpAnchor(why Reason, detail string) {
+	last := Anchor{LastError: h.anchor.LastError, RetryWait: h.anchor.RetryWait}
+	h.closeAnchor()
+	if why != ReasonNotInRecovery {
+		h.anchor = last
+		h.failAnchor(why, detail)
 	}
 }
 

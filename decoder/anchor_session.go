@@ -3,6 +3,7 @@ package decoder
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -12,6 +13,10 @@ import (
 // anchorPrefix is the reserved name of anchors. 16 hex digits follow, so that a
 // new anchor never waits for the session of a dead one to be noticed.
 const anchorPrefix = "slotferry_anchor_"
+
+// anchorConnectTimeout bounds the connect. How long the creation may wait then is
+// decided look by look.
+const anchorConnectTimeout = 10 * time.Second
 
 // anchorSession holds the anchor: a TEMPORARY slot lives as long as its session,
 // and one error drops it. So this session does nothing but create and advance it.
@@ -25,7 +30,9 @@ type anchorSession struct {
 // function this holds no snapshot while it waits for a running-xacts record, so
 // it cannot stop replay; and it notices at once when its client is gone.
 func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession, protocol.LSN, error) {
-	conn, err := s.connectReplication(ctx, "")
+	connectCtx, cancel := context.WithTimeout(ctx, anchorConnectTimeout)
+	conn, err := s.connectReplication(connectCtx, "")
+	cancel()
 	if err != nil {
 		return nil, 0, fmt.Errorf("connect for the anchor: %w", err)
 	}
@@ -48,6 +55,8 @@ func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession
 // advance moves the anchor in its own session, in recovery and on the timeline
 // only. On any error the server has dropped the anchor.
 func (a *anchorSession) advance(ctx context.Context, target protocol.LSN, timeline uint32) (protocol.LSN, error) {
+	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
+	defer cancel()
 	rows, err := a.query(ctx, gateQuery)
 	if err != nil {
 		return 0, fmt.Errorf("read replay position: %w", err)

@@ -195,8 +195,7 @@ func (h *Helper) dropLostAnchor() {
 	if l, ok := h.standby.Slot(h.anchor.Name); ok && l.InvalidationReason == "" {
 		return
 	}
-	h.closeAnchor()
-	h.failAnchor(ReasonRecoveryConflict, "the anchor's session was ended by the server")
+	h.giveUpAnchor(ReasonRecoveryConflict, "the anchor's session was ended by the server")
 }
 
 // stallWatch sees replay stand still (I-11).
@@ -227,8 +226,7 @@ func (h *Helper) watchReplay() {
 	if (h.anchor.Phase == AnchorCreating || h.anchor.Phase == AnchorMoving) && now.Sub(h.anchor.Started) > stallTimeout {
 		h.log.Warn().Stringer("replay_lsn", s.Replay).Stringer("receive_lsn", s.Receive).
 			Msg("replay stands still, anchor is given up")
-		h.closeAnchor()
-		h.failAnchor(ReasonWALNotReplayed, "replay stood still")
+		h.giveUpAnchor(ReasonWALNotReplayed, "replay stood still")
 	}
 }
 
