@@ -84,7 +84,10 @@ type Helper struct {
 	said        map[string]string // what was logged last of each subject: one line a change
 	promotion   *PromotionReport
 	promoteNext time.Time // not before this after a promotion that is not finished
-	counts      map[stepOutcome]uint64
+	notPromoted bool      // a primary, but not by a promotion of the standby
+
+	promoteSince time.Time // the first try of a promotion that is not finished; else zero
+	counts       map[stepOutcome]uint64
 
 	results chan result
 	workers sync.WaitGroup

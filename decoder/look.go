@@ -28,6 +28,11 @@ func (h *Helper) look(ctx context.Context) {
 			return
 		}
 	}
+	if err := otherNode(h.node, h.identity()); err != nil {
+		h.queue = nil
+		h.publishUnreachable(ReasonStandbyUnreachable, err)
+		return
+	}
 	h.recordOutcomes()
 	up = h.takeMessage(up)
 	if !h.standby.InRecovery {
@@ -74,6 +79,16 @@ func (h *Helper) identity() NodeIdentity {
 	return NodeIdentity{
 		SystemIdentifier: h.standby.SystemIdentifier, DataDirectory: h.standby.dataDirectory, Host: h.cfg.Host,
 	}
+}
+
+// otherNode notices that the address of the standby has come to lead to another
+// server, whose slots are not those of the ledger that was opened (I-9).
+func otherNode(was, now NodeIdentity) error {
+	if was == now {
+		return nil
+	}
+	return fmt.Errorf("the address leads to %s of system %d now, and not to %s of system %d: start the helper anew if that is meant",
+		now.DataDirectory, now.SystemIdentifier, was.DataDirectory, was.SystemIdentifier)
 }
 
 func (h *Helper) openLedger() error {

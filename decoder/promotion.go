@@ -3,6 +3,7 @@ package decoder
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -38,12 +39,17 @@ func (h *Helper) onPrimary(ctx context.Context) {
 			break
 		}
 	}
-	h.recordPrimarySlots()
+	if !h.notPromoted {
+		h.recordPrimarySlots()
+	}
 }
 
 // promote advances every slot for the last time and hands it to its subscriber.
 func (h *Helper) promote(ctx context.Context) {
-	h.log.Info().Msg("server is promoted")
+	running := ctx
+	if h.promoteSince.IsZero() {
+		h.promoteSince = time.Now()
+	}
 	for _, run := range h.busy {
 		run.cancel()
 	}
@@ -54,26 +60,52 @@ func (h *Helper) promote(ctx context.Context) {
 	h.recordOutcomes()
 	ctx, cancel := context.WithTimeout(ctx, promotionTimeout)
 	defer cancel()
+	h.promoteNext = time.Now().Add(promotionRetry)
 	timeline, history, err := readHistory(ctx, h.sessions, 0)
+	if h.notPromoted = err == nil && !newTimeline(timeline, h.ledger.Rows(), h.tracks); h.notPromoted {
+		h.say("promotion", "not", h.log.Warn().Uint32("timeline", timeline).Str("hint", "--standby has to name the standby itself, whatever role it has."),
+			"server is a primary, but was not promoted from what is followed: its slots are left alone")
+		return
+	}
 	if err != nil {
-		h.log.Warn().Err(err).Msg("timeline history cannot be read, slots stay where they are")
+		h.say("promotion", err.Error(), h.log.Warn().Err(err), "timeline history cannot be read, slots stay where they are")
+		if time.Since(h.promoteSince) < promotionTimeout { // all walsenders may be taken for a moment
+			h.promoteNext = time.Now().Add(lookInterval)
+			return
+		}
 	}
 	if err := h.observe(ctx); err != nil { // cancelled steps may have moved slots
-		h.log.Warn().Err(err).Msg("promoted server cannot be looked at")
-		return // the rows are not released, so the next look tries again
+		h.say("promotion", err.Error(), h.log.Warn().Err(err), "promoted server cannot be looked at")
+		return // the rows are not released, so a later look tries again
 	}
+	h.say("promotion", fmt.Sprint(timeline), h.log.Info().Uint32("timeline", timeline), "server is promoted")
 	report := PlanPromotion(&PromotionView{
 		Standby: h.standby.Standby, Timeline: timeline, History: history, Owned: h.ledger.Rows(), Tracks: h.tracks,
 		RestoreFailover: h.cfg.RestoreFailover,
 	})
 	report.Time = time.Now().UTC()
 	h.finishSlots(ctx, &report)
+	if running.Err() != nil {
+		return // the helper is being stopped: the next one finds the rows, and finishes
+	}
 	h.logPromotion(&report)
 	report.mergeInto(h.promotion)
 	h.release(&report)
 	h.sessions.close() // an idle one would keep a database from being dropped
 	h.promotion = &report
-	h.promoteNext = time.Now().Add(promotionRetry)
+	h.promoteSince, h.promoteNext = time.Time{}, time.Now().Add(promotionRetry)
+}
+
+// newTimeline reports whether a server on that timeline can be the standby that
+// has been followed, promoted: a promotion begins a timeline that is newer than all
+// before. An address that has come to lead to the upstream itself does not.
+func newTimeline(timeline uint32, rows map[string]LedgerRow, tracks map[string]Track) bool {
+	for name, row := range rows {
+		if !row.Released && max(row.TimelineID, tracks[name].TimelineID) >= timeline {
+			return false
+		}
+	}
+	return true
 }
 
 // mergeInto takes over what an earlier report of the same promotion says of slots
