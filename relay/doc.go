@@ -27,7 +27,7 @@
 // # How it is built
 //
 // Deciding is pure. A Flow is one direction of a session: bytes in, spans to
-// forward and frames taken out as values, no I/O. A Session is what both
+// forward and frames taken out as values, no I/O. A Conversation is what both
 // directions know together. Doing is thin: two pumps a session, each with one
 // buffer, each the only writer of its connection.
 //
