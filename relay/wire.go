@@ -70,6 +70,7 @@ type wire struct {
 
 	shaken  atomic.Bool // the TLS handshake is over
 	inside  bool        // part of a record may be left in tls; owned by the reader
+	ended   error       // why tls has no more to read; owned by the reader
 	reading rawReading  // owned by the reader
 	writing rawWriting  // owned by the writer
 

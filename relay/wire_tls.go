@@ -160,19 +160,22 @@ func tlsWire(base *wire, seen []byte, begin func(net.Conn) *tls.Conn) *wire {
 func (w *wire) tlsRead(in *inbox, wait bool) error {
 	had := in.n
 	for {
-		if w.inside || w.sock.whole() {
+		if w.ended != nil && in.n == had {
+			in.rest()
+			return w.ended
+		}
+		if w.ended == nil && (w.inside || w.sock.whole()) {
 			room := in.room()
 			w.sock.nowait = true
 			n, err := w.conn.Read(room)
 			w.sock.nowait = false
 			in.n += n
 			w.inside = n == len(room) // there may be more of this record
-			switch {
-			case in.n == bufferSize || err != nil && !errors.Is(err, errNoBytes) && in.n > had:
-				return nil // an error will come again
-			case err != nil && !errors.Is(err, errNoBytes):
-				in.rest()
-				return err
+			if err != nil && !errors.Is(err, errNoBytes) {
+				w.ended = err // close_notify comes once
+			}
+			if in.n == bufferSize {
+				return nil
 			}
 			continue
 		}
