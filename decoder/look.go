@@ -149,12 +149,16 @@ func (h *Helper) takeMessage(up Upstream) Upstream {
 	return up
 }
 
-// forgetTracks drops what is known of slots that the upstream has no more, unless
-// the ledger has a row: until that slot is dropped here its last error holds the
-// next try back, and a promotion has to know what was wrong with it.
+// forgetTracks forgets slots that the upstream has no more. Where the ledger has a
+// row, what is known of our own slot stays until that is dropped: its last error
+// holds the next try back, and a promotion has to know what was wrong with it.
 func (h *Helper) forgetTracks(upstream map[string]bool) {
-	for name := range h.tracks {
-		if _, owned := h.ledger.body.Slots[name]; owned || upstream[name] || h.busy[name].cancel != nil {
+	for name, t := range h.tracks {
+		if upstream[name] || h.busy[name].cancel != nil {
+			continue
+		}
+		if _, owned := h.ledger.body.Slots[name]; owned {
+			h.tracks[name] = t.gone()
 			continue
 		}
 		delete(h.tracks, name)

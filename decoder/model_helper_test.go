@@ -66,8 +66,13 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 			names[u.Name] = true
 			h.tracks[u.Name] = h.tracks[u.Name].Observe(m, u)
 		}
-		for name := range h.tracks {
-			if _, owned := h.rows[name]; !owned && !names[name] && !h.isBusy(name) {
+		for name, t := range h.tracks {
+			if names[name] || h.isBusy(name) {
+				continue
+			}
+			if _, owned := h.rows[name]; owned {
+				h.tracks[name] = t.gone()
+			} else {
 				delete(h.tracks, name)
 			}
 		}

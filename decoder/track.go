@@ -59,6 +59,13 @@ func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 	return t
 }
 
+// gone returns the track after a message that does not have the slot: one that has
+// the name later is another.
+func (t Track) gone() Track {
+	t.Confirmed, t.High, t.HighTimelineID, t.Heard = 0, 0, 0, false
+	return t
+}
+
 // onTimeline cuts High off where the timeline that is now received forked off:
 // what was confirmed beyond that is of a history that was left (I-6).
 func (t Track) onTimeline(s *Standby) Track {
