@@ -190,17 +190,6 @@ func (s *Server) Running() bool {
 	return p != nil && p.running()
 }
 
-// Done returns a channel that is closed when the postmaster of the last start has
-// ended. It is for servers that are expected to end by themselves.
-func (s *Server) Done() <-chan struct{} {
-	if p := s.postmaster(); p != nil {
-		return p.done
-	}
-	done := make(chan struct{})
-	close(done)
-	return done
-}
-
 func (s *Server) postmaster() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,6 +222,3 @@ func (s *Server) PID() int {
 
 // DataDir returns the data directory.
 func (s *Server) DataDir() string { return s.dataDir }
-
-// SocketDir returns the directory of the Unix socket.
-func (s *Server) SocketDir() string { return s.socketDir }

@@ -166,15 +166,5 @@ func (p *Process) Log() string {
 	return string(raw)
 }
 
-// PID is the process's id, 0 when it was never started.
-func (p *Process) PID() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return 0
-	}
-	return p.cmd.Process.Pid
-}
-
 // URL is where the process serves its status.
 func (p *Process) URL() string { return p.url }
