@@ -25,7 +25,8 @@ type Track struct {
 	// slot had the flag must have ended, and that must be confirmed.
 	PreparedSince protocol.LSN // capture of the first message from behind the flag
 	PreparedUntil int64        // newest of the transactions prepared then; upstream's clock
-	PreparedEnd   protocol.LSN // they had ended by here
+	PreparedGone  uint64       // sequence of the first message that shows none of them
+	PreparedEnd   protocol.LSN // they had ended by here, the capture of a message after that
 	TwoPhaseClear bool         // and the subscriber has confirmed that
 
 	LastAdvance time.Time     // end of the last advance call

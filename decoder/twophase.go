@@ -39,6 +39,9 @@ func preparedBefore(v *View, l *LocalSlot, u *protocol.SlotState, t Track) verdi
 	if x, ok := oldestPrepared(v.Upstream.Message, u.Database, t.PreparedUntil); ok {
 		return pending(ReasonPrepared, "xid %d, prepared as %q in database %q", x.Xid, x.GID, x.Database)
 	}
+	if t.PreparedEnd == protocol.InvalidLSN {
+		return pending(ReasonPrepared, "the next slot message says what the subscriber has to confirm")
+	}
 	return pending(ReasonPrepared, "the subscriber has to confirm %v", t.PreparedEnd)
 }
 
@@ -47,7 +50,7 @@ func preparedBefore(v *View, l *LocalSlot, u *protocol.SlotState, t Track) verdi
 // standby, so slot messages bring them.
 func (t Track) watchPrepared(m *protocol.SlotMessage, l *LocalSlot) Track {
 	if !l.TwoPhase || l.ConfirmedFlushLSN == protocol.InvalidLSN {
-		t.PreparedSince, t.PreparedUntil, t.PreparedEnd, t.TwoPhaseClear = 0, 0, 0, false
+		t.PreparedSince, t.PreparedUntil, t.PreparedGone, t.PreparedEnd, t.TwoPhaseClear = 0, 0, 0, 0, false
 		return t
 	}
 	if t.TwoPhaseClear || m.CaptureLSN < l.ConfirmedFlushLSN {
@@ -64,10 +67,13 @@ func (t Track) watchPrepared(m *protocol.SlotMessage, l *LocalSlot) Track {
 	if _, open := oldestPrepared(m, l.Database, t.PreparedUntil); open {
 		return t
 	}
-	if t.PreparedEnd == protocol.InvalidLSN {
+	switch {
+	case t.PreparedGone == 0:
+		t.PreparedGone = m.Sequence // the list was read after CaptureLSN: the last of them may have ended in between
+	case t.PreparedEnd == protocol.InvalidLSN && m.Sequence != t.PreparedGone:
 		t.PreparedEnd = m.CaptureLSN
 	}
-	t.TwoPhaseClear = t.Confirmed >= t.PreparedEnd
+	t.TwoPhaseClear = t.PreparedEnd != protocol.InvalidLSN && t.Confirmed >= t.PreparedEnd
 	return t
 }
 

@@ -154,6 +154,7 @@ func (b *viewText) line(word, first, second string, a args) {
 		v.Standby.Receive = b.lsn(first)
 	case "captured":
 		m.CaptureLSN = b.lsn(first)
+		m.Sequence++ // another message
 	case "anchor":
 		b.anchor(first, second, a)
 	case "physical":
