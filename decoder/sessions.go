@@ -111,21 +111,29 @@ func (s *sessions) pop(database string) *pgx.Conn {
 	return list[len(list)-1]
 }
 
+// put keeps a session for the next step of its database, and ends others when
+// there are too many.
 func (s *sessions) put(database string, conn *pgx.Conn) {
+	for _, old := range s.keep(database, conn) {
+		closeSession(old)
+	}
+}
+
+// keep returns the sessions that had to make room.
+func (s *sessions) keep(database string, conn *pgx.Conn) (evicted []*pgx.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, list := range s.idle {
 		if s.kept < s.max {
 			break
 		}
-		for _, old := range list {
-			go closeSession(old)
-		}
+		evicted = append(evicted, list...)
 		s.kept -= len(list)
 		delete(s.idle, name)
 	}
 	s.idle[database] = append(s.idle[database], conn)
 	s.kept++
+	return evicted
 }
 
 // close ends all idle sessions. Sessions of steps end with their contexts.
