@@ -39,9 +39,11 @@ const appDescription = `A relay in front of the primary sends the state of its l
 with physical replication; a helper beside the standby keeps the same slots
 there. After promotion every subscriber finds its slot and goes on.
 
-  slotferry relay  --listen :6432 --upstream 'host=primary user=repl'
+  slotferry relay  --listen :6432 \
+      --upstream 'host=primary user=slotferry dbname=postgres'
   slotferry helper --listen 127.0.0.1:6433 --upstream 'host=relay port=6432' \
-      --standby 'host=/run/postgresql user=slotferry' --state-dir DIRECTORY
+      --standby 'host=/run/postgresql user=slotferry dbname=postgres' \
+      --state-dir DIRECTORY
 
 and primary_conninfo = 'host=127.0.0.1 port=6433 ...' on the standby. Begin
 with "slotferry check": it names every setting that is missing on both servers.

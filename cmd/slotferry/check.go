@@ -24,8 +24,8 @@ func checkCommand() *cli.Command {
 		Description: `Looks at the settings, roles and slots of both servers, changes nothing, and
 prints a line for each thing: what it is, what it should be, how to change it.
 
-  slotferry check --upstream 'host=primary user=slotferry' \
-      --standby 'host=standby user=slotferry' --url standby:8432
+  slotferry check --upstream 'host=primary user=slotferry dbname=postgres' \
+      --standby 'host=standby user=slotferry dbname=postgres' --url standby:8432
 
 Give the roles that relay and helper use: their privileges are checked. With
 --url of a running helper it is also the gate before a switchover: exit status 0

@@ -22,7 +22,8 @@ With --listen, the standby's walreceiver connects here and the helper connects
 to the relay: slot state travels with the WAL, and the standby sees pure WAL.
 
   slotferry helper --listen 127.0.0.1:6433 --upstream 'host=relay port=6432' \
-      --standby 'host=/run/postgresql user=slotferry' --state-dir DIRECTORY
+      --standby 'host=/run/postgresql user=slotferry dbname=postgres' \
+      --state-dir DIRECTORY
 
 Without --listen, the standby connects to the relay itself, and the helper has a
 connection of its own, for which --upstream needs a role with REPLICATION.

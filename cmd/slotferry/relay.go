@@ -19,7 +19,8 @@ unchanged. Slot state is put into the streams of helpers, who ask for it, and
 of nobody else: pg_basebackup, pg_receivewal, psql and standbys without a
 helper get PostgreSQL's bytes and no others.
 
-  slotferry relay --listen :6432 --upstream 'host=primary user=slotferry'
+  slotferry relay --listen :6432 \
+      --upstream 'host=primary user=slotferry dbname=postgres'
 
 The role in --upstream (or --slots) reads pg_replication_slots: any login role
 may. Grant it EXECUTE on pg_log_standby_snapshot(), or new slots wait up to 15 s

@@ -20,8 +20,9 @@ standby's walreceiver connects to --listen and its bytes go through unchanged;
 slot state is read by SQL and never travels in the stream.
 
   slotferry solo --listen 127.0.0.1:6433 \
-      --upstream 'host=primary user=slotferry' \
-      --standby 'host=/run/postgresql user=slotferry' --state-dir DIRECTORY
+      --upstream 'host=primary user=slotferry dbname=postgres' \
+      --standby 'host=/run/postgresql user=slotferry dbname=postgres' \
+      --state-dir DIRECTORY
 
 Without --listen the standby streams from the primary itself. Next: "slotferry
 status" says which slots are safe to fail over to, and why others are not.`,
