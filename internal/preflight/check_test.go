@@ -154,7 +154,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{"walreceiver waits", func(_, s *Server) { s.WalReceiver.Status = "waiting" },
 			[]string{"fail standby walreceiver: waiting from relay:6432"}, "primary_conninfo"},
 		{"walreceiver hidden", func(_, s *Server) { *s.WalReceiver = WalReceiver{} },
-			[]string{"fail standby walreceiver: not visible to this role"}, ""},
+			[]string{"fail standby walreceiver: not visible to this role"}, "GRANT pg_monitor"},
 		{"delayed", func(_, s *Server) { s.Settings["recovery_min_apply_delay"] = "60000" },
 			[]string{"warn standby recovery_min_apply_delay: 1m0s"}, ""},
 		{"idle timeout", func(_, s *Server) { s.Settings["idle_replication_slot_timeout"] = "600" },

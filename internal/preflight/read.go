@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,7 +62,7 @@ func closeSession(session *pgx.Conn) {
 
 // refused records why there is no session.
 func (s *Server) refused(err error) {
-	s.ConnectError, s.ConnectHint = err.Error(), "check host and port, and that the server runs and listens there"
+	s.ConnectError, s.ConnectHint = attempts(err), "check host and port, and that the server runs and listens there"
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
 		var network net.Error
@@ -75,14 +77,31 @@ func (s *Server) refused(err error) {
 	case "28P01":
 		s.ConnectHint = "check the password: in the password file (~/.pgpass, passfile) or PGPASSWORD"
 	case "28000":
-		s.ConnectHint = "check user and database, and that pg_hba.conf lets this machine in"
+		s.ConnectHint = "create the role on the primary if it is missing (roles are replicated), and check that pg_hba.conf lets it in"
 	case "3D000":
 		s.ConnectHint = "name a database that exists: dbname=postgres"
+	case "42704":
+		s.ConnectHint = "correct the spelling of that keyword in the CONNINFO, or leave it out"
 	case "57P03":
 		s.ConnectHint = "the server is starting up, or is a standby with hot_standby = off"
 	default:
 		s.ConnectHint = server.Hint
 	}
+}
+
+// attempts puts an error of pgconn on one line, each attempt once: it tries an
+// address again without TLS, and says the same of it twice.
+func attempts(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(lines[0] + " " + strings.Join(lines[1:], "; "))
 }
 
 func (s *Server) read(ctx context.Context, session *pgx.Conn) error {

@@ -154,11 +154,15 @@ func (l *list) checkWalReceiver(s *Server) {
 		Setting: "walreceiver", Value: "none", Want: "streaming",
 		Change: "check primary_conninfo: host and port of the relay, or of the helper if it listens",
 	}
-	if w := s.WalReceiver; w != nil {
-		f.Value = orElse(w.Status, "not visible to this role")
-		if w.Sender != "" {
-			f.Value += " from " + w.Sender
-		}
+	switch w := s.WalReceiver; {
+	case w == nil:
+	case w.Status == "": // PostgreSQL shows others only that there is one
+		f.Value = "not visible to this role"
+		f.Change = "on the primary: GRANT pg_monitor TO " + quoteIdent(s.Role.Name)
+	case w.Sender == "":
+		f.Value = w.Status
+	default:
+		f.Value = w.Status + " from " + w.Sender
 	}
 	l.must(s.WalReceiver != nil && s.WalReceiver.Status == "streaming", f)
 }
