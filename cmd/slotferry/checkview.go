@@ -35,6 +35,8 @@ func checkText(doc *checkDocument, color bool) string {
 		fmt.Fprintln(&out, countSlots(map[decoder.State]int{
 			decoder.StateReady: n.Ready, decoder.StatePending: n.Pending, decoder.StateBlocked: n.Blocked,
 		}))
+	} else if doc.OK {
+		fmt.Fprintln(&out, "no helper was asked: --url of one says which slots are ready")
 	}
 	return out.String()
 }

@@ -45,11 +45,14 @@ func runDropAll(c *cli.Context) error {
 		fmt.Fprintf(c.App.Writer, "dropped %s\n", name)
 	}
 	var connect *pgconn.ConnectError
+	var server *pgconn.PgError
 	switch {
 	case errors.Is(err, decoder.ErrStateDirInUse):
 		return withHint(err, "Stop the helper first: it would make the slots again.")
 	case errors.Is(err, decoder.ErrNotStandby):
 		return withHint(err, "Drop what is not needed there by hand: SELECT pg_drop_replication_slot('name').")
+	case errors.As(err, &server) && server.Code == "3D000":
+		return withHint(err, "Name a database that exists in --standby: dbname=postgres.")
 	case errors.As(err, &connect):
 		return &statusError{exitUnreachable, withHint(err, decoder.ReasonStandbyUnreachable.Hint())}
 	case err != nil:
