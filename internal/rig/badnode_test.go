@@ -17,7 +17,6 @@ import (
 // is named, and cleared by restarts of the servers only.
 func TestWALLevelIsTooLow(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{"wal_level": "replica"}})
 		restart := func(n *Node) {
 			p.set(n.Server, "wal_level", "logical")
@@ -61,7 +60,6 @@ func TestStandbyIsPostgreSQL15(t *testing.T) {
 // the slots that are there are taken over by what they are.
 func TestStateDirectoryIsOfAnotherNode(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		p.createSlot(p.A, "s")
@@ -121,7 +119,6 @@ func TestStateDirectoryCannotBeMade(t *testing.T) {
 func TestPasswordIsWrong(t *testing.T) {
 	const secret = "s3cr3t-and-right"
 	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {
-		t.Parallel()
 		p := newTestPair(t, major, mode)
 		password := func(text string) {
 			clustertest.Exec(t, p.A.Server, "postgres", fmt.Sprintf("ALTER ROLE postgres PASSWORD '%s'", text))

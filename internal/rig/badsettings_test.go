@@ -16,7 +16,6 @@ import (
 // is removed the state clears without a restart.
 func TestWrongSettingsAreNamed(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.as("ferry")
 		clustertest.Exec(t, p.A.Server, "postgres", "CREATE DATABASE closed")

@@ -18,7 +18,6 @@ import (
 // own, and the helper lives through all of them.
 func TestUpstreamIsNotTheRelay(t *testing.T) {
 	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {
-		t.Parallel()
 		p := newTestPair(t, major, mode)
 		other := clustertest.Primary(t, major, cluster.Config{Name: "other"})
 		otherAddr := freeAddr(t)
@@ -62,7 +61,6 @@ func TestUpstreamIsNotTheRelay(t *testing.T) {
 // and goes on when it is back.
 func TestServerBehindTheRelayIsAway(t *testing.T) {
 	inlineOnEach(t, Solo, func(t *testing.T, major int, mode Mode) {
-		t.Parallel()
 		p := newTestPair(t, major, mode)
 		p.waitAnchor(p.B)
 		p.createSlot(p.A, "s")

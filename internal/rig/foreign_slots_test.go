@@ -14,7 +14,6 @@ import (
 // change (I-9).
 func TestForeignSlotsOnTheStandbySurvive(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		clustertest.Exec(t, p.B.Server, "postgres", "SELECT pg_create_physical_replication_slot('next', true)",

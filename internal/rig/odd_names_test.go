@@ -15,7 +15,6 @@ import (
 // command.
 func TestDatabaseNamesNeedQuotes(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		names := []string{"a b", "q'uote", `dq"uote`, `back\slash`, "Ünï", "a=b", strings.Repeat("n", 63)}

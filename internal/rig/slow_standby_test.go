@@ -16,7 +16,6 @@ import (
 // when the standby answers again (I-11).
 func TestSlotWorkHangsAndWALGoesOn(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{
 			"wal_sender_timeout": "2s", "wal_receiver_timeout": "2s",
 		}})
@@ -71,7 +70,6 @@ func TestSlotWorkHangsAndWALGoesOn(t *testing.T) {
 // delay ends.
 func TestDelayedStandbyAndNoTimeouts(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPairOf(t, major, Config{Mode: Inline, Flags: []string{"--advance-interval", "200ms"}, Settings: map[string]string{
 			"wal_sender_timeout": "0", "wal_receiver_timeout": "0",
 		}})

@@ -15,7 +15,6 @@ import (
 // ready.
 func TestSlotsOfTheInitialCopyLeaveNothingBehind(t *testing.T) {
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
-		t.Parallel()
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		var tables []string
