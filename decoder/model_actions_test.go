@@ -217,6 +217,9 @@ func (m *model) take(t *rapid.T, b *modelStep) {
 	if wrong := m.helper.take(b, m.births); wrong != "" {
 		t.Fatalf("%v: %s", b.step, wrong)
 	}
+	if seen := m.helper.seen; b.step.Kind == StepCopy && (seen == nil || seen.PostmasterStartTime != m.primary.postmaster) {
+		m.excuse(b.step.Slot) // copied on what the life before said
+	}
 }
 
 func (m *model) create(name string, at protocol.LSN, creating bool) {
