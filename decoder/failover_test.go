@@ -192,3 +192,29 @@ func TestLateHelperLeavesSlotsAlone(t *testing.T) {
 			"SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL)")
 	})
 }
+
+// A slot that had not been made when the promotion came is in the report, with the
+// reason, also when it was the only one: it is the one its subscriber loses.
+func TestPendingSlotIsReported(t *testing.T) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+		p := newPair(t, major)
+		p.waitAnchor(t)
+		p.source.pause(true)
+		clustertest.Exec(t, p.primary, "postgres", "SELECT pg_create_logical_replication_slot('idle', 'test_decoding')",
+			"INSERT INTO t VALUES (1)")
+		if err := p.primary.WaitForStandby(t.Context(), p.standby); err != nil {
+			t.Fatal(err)
+		}
+		p.stop() // the next helper's anchor is past the slot
+		p.source.pause(false)
+		p.runningHelper = startHelper(t, p.standby, p.source, p.dir, DefaultSettings())
+		p.slot(t, "idle", StatePending, ReasonSubscriberBehind)
+		if err := p.primary.Kill9(); err != nil {
+			t.Fatal(err)
+		}
+		slots := p.promote(t).Slots
+		if len(slots) != 1 || slots[0].Name != "idle" || slots[0].Usable || slots[0].Action != PromotionMissing {
+			t.Errorf("report %+v", slots)
+		}
+	})
+}

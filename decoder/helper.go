@@ -83,8 +83,9 @@ type Helper struct {
 	lastAsk     time.Time
 	said        map[string]string // what was logged last of each subject: one line a change
 	promotion   *PromotionReport
-	promoteNext time.Time // not before this after a promotion that is not finished
-	notPromoted bool      // a primary, but not by a promotion of the standby
+	pending     []SlotStatusJSON // slots that were not here when last looked at as a standby
+	promoteNext time.Time        // not before this after a promotion that is not finished
+	notPromoted bool             // a primary, but not by a promotion of the standby
 
 	promoteSince time.Time // the first try of a promotion that is not finished; else zero
 	counts       map[stepOutcome]uint64

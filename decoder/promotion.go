@@ -32,16 +32,24 @@ const promotionRetry = 5 * time.Second
 // server becomes a standby.
 func (h *Helper) onPrimary(ctx context.Context) {
 	h.closeAnchor() // pending slots vanish with it
-	rows := h.ledger.Rows()
-	for _, row := range rows {
-		if !row.Released && time.Now().After(h.promoteNext) {
-			h.promote(ctx)
-			break
-		}
+	if h.wasStandby() && time.Now().After(h.promoteNext) {
+		h.promote(ctx)
 	}
 	if !h.notPromoted {
 		h.recordPrimarySlots()
 	}
+}
+
+// wasStandby reports whether there is a promotion to finish: rows that nobody has
+// handed over yet, or slots that were pending when the server was last looked at as
+// a standby and have not made it.
+func (h *Helper) wasStandby() bool {
+	for _, row := range h.ledger.Rows() {
+		if !row.Released {
+			return true
+		}
+	}
+	return len(h.pending) > 0
 }
 
 // promote advances every slot for the last time and hands it to its subscriber.
@@ -84,6 +92,7 @@ func (h *Helper) promote(ctx context.Context) {
 		RestoreFailover: h.cfg.RestoreFailover,
 	})
 	report.Time = time.Now().UTC()
+	report.addPending(h.pending)
 	h.finishSlots(ctx, &report)
 	if running.Err() != nil {
 		return // the helper is being stopped: the next one finds the rows, and finishes
@@ -92,7 +101,7 @@ func (h *Helper) promote(ctx context.Context) {
 	report.mergeInto(h.promotion)
 	h.release(&report)
 	h.sessions.close() // an idle one would keep a database from being dropped
-	h.promotion = &report
+	h.promotion, h.pending = &report, nil
 	h.promoteSince, h.promoteNext = time.Time{}, time.Now().Add(promotionRetry)
 }
 

@@ -147,6 +147,21 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	return p
 }
 
+// addPending adds the slots that had not been made when the promotion came. They
+// do not exist here, and their subscribers are told so by the server.
+func (r *PromotionReport) addPending(pending []SlotStatusJSON) {
+	for i := range pending {
+		s := &pending[i]
+		if slices.ContainsFunc(r.Slots, func(p PromotionSlot) bool { return p.Name == s.Name }) {
+			continue
+		}
+		r.Slots = append(r.Slots, PromotionSlot{
+			Name: s.Name, Database: s.Database, Plugin: s.Plugin, Action: PromotionMissing, Reason: s.Reason, Last: s.Upstream,
+		})
+	}
+	slices.SortFunc(r.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // withHistory returns the track with High cut off where this server left the
 // timeline that it was confirmed on (I-6).
 func (v *PromotionView) withHistory(t Track) Track {

@@ -140,6 +140,9 @@ func (h *Helper) publish(v *View, d *Decision) {
 	}
 	st.Slots = make([]SlotStatusJSON, 0, len(d.Slots))
 	h.ready = make(map[string]bool, len(d.Slots))
+	if v.Standby.InRecovery {
+		h.pending = nil
+	}
 	for i := range d.Slots {
 		s := d.Slots[i].json(v.Now)
 		if t, ok := since[s.key()]; ok {
@@ -147,6 +150,9 @@ func (h *Helper) publish(v *View, d *Decision) {
 		}
 		st.Slots = append(st.Slots, s)
 		h.ready[s.Name] = s.State == StateReady
+		if v.Standby.InRecovery && s.Local == protocol.InvalidLSN {
+			h.pending = append(h.pending, s)
+		}
 		h.logSlot(&s)
 	}
 	h.status.Store(st)
