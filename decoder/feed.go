@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/rs/zerolog"
 
+	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -53,6 +54,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		// behind it takes the remark for an attack (auth-scram.c).
 		config.ChannelBinding = "disable"
 	}
+	conninfo.LeaveOut(config.RuntimeParams)
 	config.RuntimeParams["replication"] = "true"
 	config.RuntimeParams["_pq_.slotferry"] = "1"
 	config.RuntimeParams["application_name"] = applicationName

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/slotferry/slotferry/internal/conninfo"
 )
 
 // applicationName is what the helper's sessions are called on the standby.
@@ -25,11 +27,12 @@ type sessions struct {
 	kept int
 }
 
-func newSessions(conninfo string, max int) (*sessions, error) {
-	config, err := pgx.ParseConfig(conninfo)
+func newSessions(standby string, max int) (*sessions, error) {
+	config, err := pgx.ParseConfig(standby)
 	if err != nil {
 		return nil, fmt.Errorf("parse the standby's conninfo: %w", err)
 	}
+	conninfo.LeaveOut(config.RuntimeParams)
 	setSessionDefaults(&config.Config)
 	return &sessions{config: config, max: max, idle: map[string][]*pgx.Conn{}}, nil
 }

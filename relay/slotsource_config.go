@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/rs/zerolog"
 
+	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -87,9 +87,7 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 	if err != nil {
 		errs = append(errs, fmt.Errorf("slots: %w", err))
 	} else {
-		for _, key := range tcpSettings {
-			delete(conn.RuntimeParams, key)
-		}
+		conninfo.LeaveOut(conn.RuntimeParams)
 		delete(conn.RuntimeParams, "replication")
 		conn.RuntimeParams["application_name"] = sourceName
 		for name, value := range sessionSettings {

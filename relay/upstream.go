@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/slotferry/slotferry/internal/conninfo"
 )
 
 // upstreamAddrs is what a relay takes from the upstream's conninfo.
@@ -44,8 +46,8 @@ func (a upstreamAddr) String() string { return a.address }
 const defaultConnectTimeout = 10 * time.Second
 
 // parseUpstream reads a libpq conninfo. Its errors never show a password.
-func parseUpstream(conninfo string) (upstreamAddrs, error) {
-	cfg, err := pgconn.ParseConfig(conninfo)
+func parseUpstream(upstream string) (upstreamAddrs, error) {
+	cfg, err := pgconn.ParseConfig(upstream)
 	if err != nil {
 		return upstreamAddrs{connectTimeout: defaultConnectTimeout}, err
 	}
@@ -60,9 +62,8 @@ func parseUpstream(conninfo string) (upstreamAddrs, error) {
 		u.add(f.Host, f.Port, f.TLSConfig)
 	}
 	err = u.parseKeepalives(cfg.RuntimeParams)
-	for _, key := range append(tcpSettings, "replication") {
-		delete(cfg.RuntimeParams, key)
-	}
+	conninfo.LeaveOut(cfg.RuntimeParams)
+	delete(cfg.RuntimeParams, "replication")
 	cfg.RuntimeParams["application_name"] = sourceName
 	return u, err
 }
@@ -85,12 +86,6 @@ func (u *upstreamAddrs) add(host string, port uint16, way *tls.Config) {
 		}
 	}
 	u.hosts = append(u.hosts, upstreamHost{upstreamAddr: a, name: host, port: port, ways: []*tls.Config{way}})
-}
-
-// tcpSettings are libpq's settings of a connection's socket, which pgconn
-// would send to the server as parameters.
-var tcpSettings = []string{
-	"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
 }
 
 // parseKeepalives takes libpq's TCP settings, which pgconn leaves among the

@@ -23,9 +23,9 @@ func (e *Error) Hint() string {
 
 // Check parses a conninfo, keyword/value or URI. Its error is an *Error.
 func Check(conninfo string) error {
-	_, err := pgconn.ParseConfig(conninfo)
+	config, err := pgconn.ParseConfig(conninfo)
 	if err == nil {
-		return nil
+		return checkKeywords(config.RuntimeParams)
 	}
 	if isURI(conninfo) {
 		return &Error{"not a valid connection URI (a special character in it must be percent-encoded)"}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/protocol"
 	"github.com/slotferry/slotferry/protocol/trace"
 )
@@ -84,6 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	conninfo.LeaveOut(config.RuntimeParams)
 	config.RuntimeParams["replication"] = "true"
 	if cfg.Mode == Logical {
 		config.RuntimeParams["replication"] = "database"

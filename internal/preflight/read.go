@@ -34,6 +34,7 @@ func Read(ctx context.Context, conn string, side Side) (*Server, error) {
 	if err != nil {
 		return nil, conninfo.Check(conn)
 	}
+	conninfo.LeaveOut(config.RuntimeParams)
 	config.RuntimeParams["application_name"] = applicationName
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
