@@ -92,7 +92,7 @@ func TestScale(t *testing.T) {
 	t.Logf("all ready %s after the first was born", time.Since(began).Round(time.Millisecond))
 
 	measure := func(name string) {
-		pid := p.B.Helper.PID()
+		pid := pidOf(p.B.Helper)
 		cpu0, back0 := cpuOf(t, pid), backendCPU(t, p.B.Server)
 		start := time.Now()
 		poll.Require(t, 2*scaleWindow, "the window", func(context.Context) (bool, string) { return time.Since(start) > scaleWindow, "" })
@@ -164,6 +164,13 @@ func TestScale(t *testing.T) {
 	}
 	t.Logf("promotion: %d of %d usable %s after it, at most %d bytes sent twice", usable, len(report.Slots),
 		time.Since(promoted).Round(time.Millisecond), dup)
+}
+
+// pidOf is the id of a process that runs.
+func pidOf(p *Process) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd.Process.Pid
 }
 
 // cpuOf is the CPU time of a process in seconds.
