@@ -19,10 +19,10 @@ type LedgerRow struct {
 	// When the node is a standby again the slot has to pass for adoption.
 	Released bool `json:"released,omitempty"`
 
-	// BornLSN is L when the slot was made, or restart_lsn when it was adopted. That
-	// much was on disk then (LogicalConfirmReceivedLocation, logical.c, saves a slot
-	// before a new restart_lsn counts), so even after a crash of the standby the slot
-	// of this row is never below it.
+	// BornLSN is where the anchor is while the slot is to be copied, L once it is made,
+	// restart_lsn when it was adopted. That much was on disk then
+	// (LogicalConfirmReceivedLocation, logical.c, saves a slot before a new restart_lsn
+	// counts), so even after a crash of the standby the slot of this row is never below.
 	BornLSN protocol.LSN `json:"born_lsn"`
 
 	UpstreamLSN     protocol.LSN `json:"upstream_lsn"`     // U when last seen
@@ -116,10 +116,21 @@ func recordSteps(rows map[string]LedgerRow, steps []Step, tracks map[string]Trac
 }
 
 // describes reports whether a slot of the standby can be the one of this row. A
-// slot never goes back, so one behind where the row's was born is another (I-9).
+// slot never goes back, so one behind where the row's was born is another (I-9). A
+// copy that was written down is where its anchor was until it is settled, so one
+// that is elsewhere was made by somebody else meanwhile.
 func (r *LedgerRow) describes(l *LocalSlot) bool {
-	return !l.Physical && !l.Temporary && !l.Synced && l.Database == r.Database && l.Plugin == r.Plugin &&
-		(r.Intent != IntentNone || l.ConfirmedFlushLSN >= r.BornLSN)
+	if l.Physical || l.Temporary || l.Synced || l.Database != r.Database || l.Plugin != r.Plugin {
+		return false
+	}
+	at := l.ConfirmedFlushLSN
+	switch r.Intent {
+	case IntentCopy:
+		return at == r.BornLSN || at == protocol.InvalidLSN
+	case IntentDrop:
+		return at >= r.BornLSN || at == protocol.InvalidLSN
+	}
+	return at >= r.BornLSN
 }
 
 // writeIntent writes a step down before it is taken (I-10). An advance is written
@@ -130,6 +141,7 @@ func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now t
 	if s.Kind == StepCopy && had && row.Intent == IntentCopy && !row.Released && row.Database == s.Database &&
 		row.Plugin == s.Plugin && row.TwoPhase == s.TwoPhase {
 		row.remember(t) // written down at an earlier look, and not begun since
+		row.BornLSN = s.Target
 		rows[s.Slot] = row
 		return
 	}
@@ -137,7 +149,7 @@ func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now t
 	case StepCopy, StepAdopt:
 		row = LedgerRow{Name: s.Slot, Database: s.Database, Plugin: s.Plugin, ID: newIntentID(), Since: now}
 		row.remember(t)
-		row.Intent, row.TwoPhase = IntentCopy, s.TwoPhase
+		row.Intent, row.TwoPhase, row.BornLSN = IntentCopy, s.TwoPhase, s.Target
 		if s.Kind == StepAdopt {
 			row.Intent, row.BornLSN, row.TwoPhase = IntentNone, l.RestartLSN, l.TwoPhase
 		}
