@@ -213,9 +213,10 @@ func TestLongTransactionIsNamed(t *testing.T) {
 				"SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
 		}()
 		h.slot(t, "s", StatePending, ReasonBeingCreated)
-		if st := h.helper.Status().Anchor; st.Phase != "creating" {
-			t.Errorf("anchor is %+v", st)
-		}
+		poll.Require(t, 30*time.Second, "the anchor's creation to begin", func(context.Context) (bool, string) {
+			a := h.helper.Status().Anchor
+			return a.Phase == "creating", fmt.Sprintf("%+v", a)
+		})
 		for _, s := range []string{"INSERT INTO t VALUES (1, 'long')", "COMMIT"} {
 			if _, err := conn.Exec(t.Context(), s); err != nil {
 				t.Fatal(err)
