@@ -255,6 +255,21 @@ func (s *testSource) read(ctx context.Context) (*protocol.SlotMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows, err = conn.Query(ctx, `SELECT DISTINCT ON (datname) datname::text, backend_xid::text::int8, pid, xact_start
+		FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname IS NOT NULL ORDER BY datname, age(backend_xid) DESC`)
+	if err != nil {
+		return nil, err
+	}
+	m.OpenTransactions, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x protocol.OpenTransaction, err error) {
+		var at time.Time
+		var xid int64
+		err = r.Scan(&x.Database, &xid, &x.PID, &at)
+		x.Xid, x.XactStart = uint32(xid), protocol.Micros(at)
+		return x, err
+	})
+	if err != nil {
+		return nil, err
+	}
 	slots, err := slotcatalog.Read(ctx, conn)
 	for _, l := range slots {
 		switch {

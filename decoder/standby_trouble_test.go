@@ -199,6 +199,7 @@ func TestLongTransactionIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close(context.WithoutCancel(t.Context()))
+		clustertest.Exec(t, primary, "postgres", "SELECT pg_create_logical_replication_slot('old', 'test_decoding')")
 		for _, s := range []string{"BEGIN", "INSERT INTO t VALUES (0, 'long')"} {
 			if _, err := conn.Exec(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -217,6 +218,11 @@ func TestLongTransactionIsNamed(t *testing.T) {
 			a := h.helper.Status().Anchor
 			return a.Phase == "creating", fmt.Sprintf("%+v", a)
 		})
+		xid := clustertest.Value[string](t, primary, "postgres",
+			"SELECT backend_xid::text FROM pg_stat_activity WHERE pid = $1", conn.PgConn().PID())
+		if s := h.slot(t, "old", StatePending, ReasonWaitingTransaction); !strings.Contains(s.Detail, "xid "+xid+" ") {
+			t.Errorf("waits for %q, want xid %s", s.Detail, xid)
+		}
 		for _, s := range []string{"INSERT INTO t VALUES (1, 'long')", "COMMIT"} {
 			if _, err := conn.Exec(t.Context(), s); err != nil {
 				t.Fatal(err)
