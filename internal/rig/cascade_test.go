@@ -125,7 +125,7 @@ func (p *testPair) waitNotReady(n *Node, slot string) decoder.SlotStatusJSON {
 
 // The last node of a cascade is promoted while the others live.
 func TestCascadeEndIsPromoted(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		c := p.cascade()

@@ -21,8 +21,7 @@ import (
 func TestFailover(t *testing.T) {
 	each(t, testFailover)
 	t.Run("solo", func(t *testing.T) {
-		majors := clustertest.Majors(t)
-		testFailover(t, newTestPair(t, majors[len(majors)-1], Solo))
+		clustertest.NewestMajor(t, func(t *testing.T, major int) { testFailover(t, newTestPair(t, major, Solo)) })
 	})
 }
 

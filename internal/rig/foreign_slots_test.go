@@ -13,7 +13,7 @@ import (
 // standby: restarts of the helper, upstream slots that come and go, and a role
 // change (I-9).
 func TestForeignSlotsOnTheStandbySurvive(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		clustertest.Exec(t, p.B.Server, "postgres", "SELECT pg_create_physical_replication_slot('next', true)",

@@ -14,9 +14,7 @@ import (
 // server's.
 func TestThousandSlots(t *testing.T) {
 	const slots = 1000
-	majors := clustertest.Majors(t)
-	major := majors[len(majors)-1]
-	t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{
 			"max_replication_slots": "1100", "autovacuum": "off",
 		}})

@@ -14,7 +14,7 @@ import (
 // command: slots of all of them are ferried, and no server sees a malformed
 // command.
 func TestDatabaseNamesNeedQuotes(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
 		names := []string{"a b", "q'uote", `dq"uote`, `back\slash`, "Ünï", "a=b", strings.Repeat("n", 63)}

@@ -12,7 +12,7 @@ import (
 // does nothing, --drop-all leaves the standby without a slot of ours and with all
 // others.
 func TestDryRunAndDropAll(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Sidecar)
 		p.waitAnchor(p.B)
 		p.createSlot(p.A, "one")

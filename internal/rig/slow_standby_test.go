@@ -15,7 +15,7 @@ import (
 // WAL goes on through the same process as if nothing were, and slots are ready
 // when the standby answers again (I-11).
 func TestSlotWorkHangsAndWALGoesOn(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{
 			"wal_sender_timeout": "2s", "wal_receiver_timeout": "2s",
 		}})
@@ -69,7 +69,7 @@ func TestSlotWorkHangsAndWALGoesOn(t *testing.T) {
 // slot never passes what has been replayed, stays ready, and catches up when the
 // delay ends.
 func TestDelayedStandbyAndNoTimeouts(t *testing.T) {
-	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
+	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Flags: []string{"--advance-interval", "200ms"}, Settings: map[string]string{
 			"wal_sender_timeout": "0", "wal_receiver_timeout": "0",
 		}})

@@ -11,6 +11,7 @@ package clustertest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,6 +61,14 @@ func EachMajorParallel(t *testing.T, test func(t *testing.T, major int)) {
 		t.Parallel()
 		test(t, major)
 	})
+}
+
+// NewestMajor runs a subtest for the newest major version to test, for what is
+// slotferry's own and the same behind every server.
+func NewestMajor(t *testing.T, test func(t *testing.T, major int)) {
+	t.Helper()
+	major := slices.Max(Majors(t))
+	t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) { test(t, major) })
 }
 
 // Bin returns the server programs of a major version.
