@@ -3,8 +3,9 @@
 
 GO ?= go
 FUZZTIME ?= 60s
-# -timeout is for one package: tests run real servers of three major versions.
-TESTFLAGS ?= -race -timeout 15m
+# -timeout is for one package: tests run real servers of three major versions. Those
+# mostly wait, so more of them run at once than there are processors.
+TESTFLAGS ?= -race -timeout 18m -parallel 4
 
 .PHONY: all build test test-wal scale lint fuzz demo bench clean
 

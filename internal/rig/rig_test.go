@@ -55,6 +55,7 @@ func each(t *testing.T, test func(t *testing.T, p *testPair)) {
 	t.Helper()
 	for _, mode := range []Mode{Inline, Sidecar} {
 		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
 			clustertest.EachMajorParallel(t, func(t *testing.T, major int) { test(t, newTestPair(t, major, mode)) })
 		})
 	}
