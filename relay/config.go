@@ -157,22 +157,11 @@ func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 	if (c.Sink != nil || c.Reports != nil) && c.Mode != ModeStrip {
 		errs = append(errs, fmt.Errorf("mode %s has no use for a slot message sink or a report source", c.Mode))
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		dflt  time.Duration
-	}{
-		{"handshake timeout", &c.HandshakeTimeout, 60 * time.Second},
-		{"connect timeout", &c.ConnectTimeout, addrs.connectTimeout},
-		{"drain timeout", &c.DrainTimeout, 10 * time.Second},
-		{"report interval", &c.ReportInterval, 3 * time.Second},
-	} {
-		switch {
-		case *d.value < 0:
-			errs = append(errs, fmt.Errorf("%s is negative", d.name))
-		case *d.value == 0:
-			*d.value = d.dflt
-		}
-	}
+	errs = append(errs, fillDurations(
+		duration{"handshake timeout", &c.HandshakeTimeout, 60 * time.Second},
+		duration{"connect timeout", &c.ConnectTimeout, addrs.connectTimeout},
+		duration{"drain timeout", &c.DrainTimeout, 10 * time.Second},
+		duration{"report interval", &c.ReportInterval, 3 * time.Second},
+	)...)
 	return c, addrs, errors.Join(errs...)
 }

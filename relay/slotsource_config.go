@@ -105,22 +105,11 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 	if _, err := newSlotFilter(c.SlotFilters); err != nil {
 		errs = append(errs, err)
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		dflt  time.Duration
-	}{
-		{"poll interval", &c.PollInterval, 100 * time.Millisecond},
-		{"heartbeat", &c.Heartbeat, time.Second},
-		{"snapshot interval", &c.SnapshotInterval, 500 * time.Millisecond},
-		{"query timeout", &c.QueryTimeout, 10 * time.Second},
-	} {
-		switch {
-		case *d.value < 0:
-			errs = append(errs, fmt.Errorf("%s is negative", d.name))
-		case *d.value == 0:
-			*d.value = d.dflt
-		}
-	}
+	errs = append(errs, fillDurations(
+		duration{"poll interval", &c.PollInterval, 100 * time.Millisecond},
+		duration{"heartbeat", &c.Heartbeat, time.Second},
+		duration{"snapshot interval", &c.SnapshotInterval, 500 * time.Millisecond},
+		duration{"query timeout", &c.QueryTimeout, 10 * time.Second},
+	)...)
 	return c, conn, errors.Join(errs...)
 }

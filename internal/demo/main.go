@@ -1,5 +1,5 @@
-// Demo kills a primary in mid-traffic and proves, row by row, what its logical
-// subscribers have lost: nothing that the new primary has.
+// Command demo kills a primary in mid-traffic and proves, row by row, what its
+// logical subscribers have lost: nothing that the new primary has.
 //
 // It is run by "make demo". The environment says how: PG is the major version
 // (16, 17, 18 or all), MODE is how the helper gets at slot state (inline, sidecar,
