@@ -66,6 +66,7 @@ type Helper struct {
 	node        NodeIdentity
 	seen        *protocol.SlotMessage // the message the tracks know
 	ready       map[string]bool       // slots that were ready at the last look
+	lags        map[string]*lagClock  // by slot
 	tracks      map[string]Track
 	busy        map[string]stepRun
 	outcomes    []outcome // of steps taken, not yet in the ledger

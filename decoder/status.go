@@ -82,6 +82,7 @@ type SlotStatusJSON struct {
 	Upstream protocol.LSN `json:"upstream_confirmed_flush_lsn"`
 	Local    protocol.LSN `json:"confirmed_flush_lsn"`
 	Lag      uint64       `json:"lag_bytes"`
+	LagTime  float64      `json:"lag_seconds"` // since the subscriber passed Local, as far as this helper has seen it
 	Missing  uint64       `json:"missing_bytes"`
 	Retained uint64       `json:"retained_bytes"`
 	Exists   bool         `json:"exists"`
@@ -140,6 +141,7 @@ func (h *Helper) publish(v *View, d *Decision) {
 	}
 	st.Slots = make([]SlotStatusJSON, 0, len(d.Slots))
 	h.ready = make(map[string]bool, len(d.Slots))
+	lags := make(map[string]*lagClock, len(d.Slots))
 	if v.Standby.InRecovery {
 		h.pending = nil
 	}
@@ -148,6 +150,11 @@ func (h *Helper) publish(v *View, d *Decision) {
 		if t, ok := since[s.key()]; ok {
 			s.Since = t
 		}
+		lag := h.lags[s.Name]
+		if lag == nil {
+			lag = new(lagClock)
+		}
+		lags[s.Name], s.LagTime = lag, lag.read(v.Now, s.Upstream, s.Local).Seconds()
 		st.Slots = append(st.Slots, s)
 		h.ready[s.Name] = s.State == StateReady
 		if v.Standby.InRecovery && s.Local == protocol.InvalidLSN {
@@ -155,6 +162,7 @@ func (h *Helper) publish(v *View, d *Decision) {
 		}
 		h.logSlot(&s)
 	}
+	h.lags = lags
 	h.status.Store(st)
 	h.publishReport(st)
 }

@@ -12,6 +12,15 @@ import (
 // helpWidth is the width of every help text in columns.
 const helpWidth = 80
 
+// helpWord takes "slotferry help COMMAND", as many programs have it, for
+// "slotferry COMMAND --help".
+func helpWord(args []string) []string {
+	if len(args) < 2 || args[1] != "help" {
+		return args
+	}
+	return append(append([]string{args[0]}, args[2:]...), "--help")
+}
+
 // printHelp replaces urfave/cli's templates, whose lines are as long as their
 // longest flag wants.
 func printHelp(w io.Writer, _ string, data any) {

@@ -30,6 +30,7 @@ func main() {
 // status.
 func run(ctx context.Context, args []string, std streams) int {
 	app := newApp(std)
+	args = helpWord(args)
 	given, err := checkArgs(app, args)
 	if err == nil {
 		err = app.RunContext(withGiven(ctx, given), args)

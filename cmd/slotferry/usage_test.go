@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -31,7 +32,7 @@ func TestUsageErrors(t *testing.T) {
 		{"unknown command", nil, []string{"rellay"}, []string{`unknown command "rellay"`, "Did you mean relay?"}},
 		{"unknown command below debug", nil, []string{"debug", "decod"}, []string{`debug: unknown command "decod"`, "Did you mean decode?"}},
 		{"no command below debug", nil, []string{"debug"}, []string{"no command given", `"slotferry debug --help"`}},
-		{"help is a flag", nil, []string{"help"}, []string{`unknown command "help"`, "slotferry --help"}},
+		{"help for an unknown command", nil, []string{"help", "chek"}, []string{`unknown command "chek"`, "Did you mean check?"}},
 		{"unknown flags, all of them", nil, []string{"relay", "--listne", ":1", "--nope", "-x=1"},
 			[]string{`unknown flag "--listne"`, "Did you mean --listen?", `unknown flag "--nope"`, `unknown flag "--x"`}},
 		{"flag behind an argument", nil, []string{"debug", "decode", "file", "--format", "raw"},
@@ -111,10 +112,11 @@ func contentsFile(t *testing.T) string {
 func TestHelp(t *testing.T) {
 	var walk func(path []string, commands []*cli.Command)
 	walk = func(path []string, commands []*cli.Command) {
-		for _, arg := range []string{"--help", "-h"} {
-			args := append(append([]string{}, path...), arg)
+		for _, args := range [][]string{
+			slices.Concat(path, []string{"--help"}), slices.Concat(path, []string{"-h"}), slices.Concat([]string{"help"}, path),
+		} {
 			got := execute(t, nil, "", args...)
-			if got.status != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "Usage: slotferry") {
+			if got.status != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "Usage: "+strings.Join(append([]string{"slotferry"}, path...), " ")) {
 				t.Errorf("%q: status %d, stderr %q, stdout:\n%s", args, got.status, got.stderr, got.stdout)
 			}
 			for line := range strings.Lines(got.stdout) {

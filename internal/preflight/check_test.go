@@ -139,8 +139,12 @@ func TestWhatIsWrong(t *testing.T) {
 			s.Settings["max_replication_slots"] = "2"
 			s.Slots = []slotcatalog.Slot{logical("orders"), {SlotState: protocol.SlotState{Name: "anchor"}, Temporary: true}}
 		}, nil, ""},
-		{"no wal sender for the anchor", func(_, s *Server) { s.Settings["max_wal_senders"] = "0" },
-			[]string{"fail standby max_wal_senders: 0, 0 in use"}, "max_wal_senders"},
+		{"one wal sender for the helper", func(_, s *Server) { s.Settings["max_wal_senders"] = "1" },
+			[]string{"fail standby max_wal_senders: 1, 0 in use"}, "max_wal_senders"},
+		{"two wal senders, one of them has the anchor", func(_, s *Server) {
+			s.Settings["max_wal_senders"], s.WalSenders = "2", 1
+			s.Slots = []slotcatalog.Slot{{SlotState: protocol.SlotState{Name: "anchor", Active: true}, Temporary: true}}
+		}, nil, ""},
 		{"role without REPLICATION", func(_, s *Server) { s.Role.Replication = false },
 			[]string{`fail standby role "ferry": REPLICATION: no`}, `ALTER ROLE "ferry" REPLICATION`},
 		{"role without pg_monitor", func(_, s *Server) { s.Role.ReadAllSettings = false },

@@ -28,7 +28,7 @@ func checkStandby(s, upstream *Server) []Finding {
 	l.checkFeedback(s)
 	l.checkRoom(Fail, s, "max_replication_slots", len(s.Slots), slotsNeeded(s, upstream),
 		fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d", len(s.Slots)+slotsNeeded(s, upstream)+4))
-	l.checkRoom(Fail, s, "max_wal_senders", s.WalSenders, walSendersForAnchor(s),
+	l.checkRoom(Fail, s, "max_wal_senders", s.WalSenders, walSendersForHelper(s),
 		fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d", s.WalSenders+4))
 	l.checkRole(s)
 	l.checkDatabases(s, upstream)
@@ -96,14 +96,15 @@ func slotsNeeded(s, upstream *Server) int {
 	return need
 }
 
-// walSendersForAnchor is one for the anchor's session, unless it is there.
-func walSendersForAnchor(s *Server) int {
+// walSendersForHelper is one for the anchor's session, unless it is there, and
+// one for what comes and goes: reading a timeline's history, setting two_phase.
+func walSendersForHelper(s *Server) int {
 	for i := range s.Slots {
 		if s.Slots[i].Temporary && !s.Slots[i].Physical && s.Slots[i].Active {
-			return 0
+			return 1
 		}
 	}
-	return 1
+	return 2
 }
 
 func (l *list) checkRole(s *Server) {

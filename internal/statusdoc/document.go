@@ -43,7 +43,7 @@ func (d *Document) Source() *relay.SlotSourceStatus {
 
 // NotReady is one thing that keeps a process from being ready.
 type NotReady struct {
-	Part   string `json:"part"`                // relay, slot_source, helper or slot
+	Part   string `json:"part"`                // relay, slot_source, helper, anchor or slot
 	Slot   string `json:"slot_name,omitempty"` // of part slot
 	Reason string `json:"reason"`              // of a fixed set: scripts may compare
 	Detail string `json:"detail"`

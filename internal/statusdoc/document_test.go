@@ -52,6 +52,14 @@ func TestJudge(t *testing.T) {
 		{"a slot waits", nil, func(h *decoder.Status) {
 			h.Slots[0].State, h.Slots[0].Reason = decoder.StatePending, decoder.ReasonSubscriberBehind
 		}, []string{"slot orders subscriber_behind"}},
+		{"no slots, and no anchor for the first", nil, func(h *decoder.Status) { h.Slots = nil }, []string{"anchor  no_anchor"}},
+		{"no slots, and an anchor that fails", nil, func(h *decoder.Status) {
+			h.Slots, h.Anchor = nil, decoder.AnchorStatus{Phase: "none", Reason: decoder.ReasonPrivilege}
+		}, []string{"anchor  insufficient_privilege"}},
+		{"no slots, and an anchor", nil, func(h *decoder.Status) { h.Slots, h.Anchor.Phase = nil, "live" }, nil},
+		{"no slots, and an anchor on its way", nil, func(h *decoder.Status) { h.Slots, h.Anchor.Phase = nil, "moving" }, nil},
+		{"no slots, no anchor, no upstream", nil, func(h *decoder.Status) { h.Slots, h.Upstream.Fresh = nil, false },
+			[]string{"helper  upstream_state_stale"}},
 		{"promoted", nil, func(h *decoder.Status) { h.Role = decoder.RolePrimary }, []string{"helper  not_in_recovery"}},
 		{"a reason for all", nil, func(h *decoder.Status) { h.Reason = decoder.ReasonFeedbackOff }, []string{"helper  hot_standby_feedback_off"}},
 		{"stale message", nil, func(h *decoder.Status) { h.Upstream.Fresh = false }, []string{"helper  upstream_state_stale"}},

@@ -51,7 +51,8 @@ func judgeSource(s *relay.SlotSourceStatus) []NotReady {
 }
 
 // judgeHelper says what keeps a helper from being ready: it must serve a
-// standby, know fresh upstream state, and have every slot ready.
+// standby, know fresh upstream state, and have every slot ready; without slots, the
+// anchor that the first one will be made from.
 func judgeHelper(h *decoder.Status, now time.Time) []NotReady {
 	if h == nil {
 		return nil
@@ -73,6 +74,9 @@ func judgeHelper(h *decoder.Status, now time.Time) []NotReady {
 		r := decoder.ReasonUpstreamStale
 		list = append(list, NotReady{Part: "helper", Reason: string(r), Hint: r.Hint()})
 	}
+	if len(h.Slots) == 0 && len(list) == 0 {
+		list = judgeAnchor(&h.Anchor)
+	}
 	for i := range h.Slots {
 		s := &h.Slots[i]
 		if s.State != decoder.StateReady {
@@ -82,6 +86,20 @@ func judgeHelper(h *decoder.Status, now time.Time) []NotReady {
 		}
 	}
 	return list
+}
+
+// judgeAnchor says what keeps a helper without slots from being ready. Slots that
+// are ready do not need the anchor any more; where there are none it is all that
+// stands between the first slot's birth and its protection.
+func judgeAnchor(a *decoder.AnchorStatus) []NotReady {
+	if a.Phase == decoder.AnchorLive.String() || a.Phase == decoder.AnchorMoving.String() {
+		return nil
+	}
+	r := a.Reason
+	if r == decoder.ReasonNone {
+		r = decoder.ReasonNoAnchor
+	}
+	return []NotReady{{Part: "anchor", Reason: string(r), Detail: a.Detail, Hint: r.Hint()}}
 }
 
 // MessageAge is how old the newest slot message is at the time of the document,

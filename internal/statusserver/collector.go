@@ -41,6 +41,7 @@ var (
 	descSlotReady    = desc("helper_slot_ready", "1 when it is safe to fail over to this slot. 0: the reason is in helper_slot_reason and /status.", slotLabels...)
 	descSlotReason   = desc("helper_slot_reason", "Always 1; the labels say why a slot is not ready.", append(slotLabels, "state", "reason")...)
 	descSlotLag      = desc("helper_slot_lag_bytes", "WAL from the standby's slot to the subscriber's position: sent twice at most after failover. It endangers nothing.", slotLabels...)
+	descSlotLagTime  = desc("helper_slot_lag_seconds", "Time since the subscriber passed the standby's position of the slot. Longer than --advance-interval and growing: see steps failed, and max-sessions.", slotLabels...)
 	descSlotMissing  = desc("helper_slot_missing_bytes", "WAL that must still be replayed here or confirmed by the subscriber before the slot is ready. Not shrinking: look at the subscriber.", slotLabels...)
 	descSlotRetained = desc("helper_slot_retained_bytes", "WAL the slot keeps on the standby. Growing: its subscriber is behind.", slotLabels...)
 
@@ -105,6 +106,7 @@ func (e emitter) helper(h *decoder.Status) {
 			e.gauge(descSlotReason, 1, s.Name, s.Database, string(s.State), string(s.Reason))
 		}
 		e.gauge(descSlotLag, float64(s.Lag), s.Name, s.Database)
+		e.gauge(descSlotLagTime, s.LagTime, s.Name, s.Database)
 		e.gauge(descSlotMissing, float64(s.Missing), s.Name, s.Database)
 		e.gauge(descSlotRetained, float64(s.Retained), s.Name, s.Database)
 	}

@@ -36,7 +36,7 @@ func everything() statusdoc.Document {
 			Upstream: decoder.UpstreamStatus{Fresh: true, MessageAge: 0.25, TimelineID: 3},
 			Anchor:   decoder.AnchorStatus{Phase: "live", Position: 0x4000, Retained: 100 << 20},
 			Slots: []decoder.SlotStatusJSON{
-				{Name: "orders", Database: `<b>"shop"</b>`, Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x5000, Local: 0x4000, Lag: 0x1000, Since: now},
+				{Name: "orders", Database: `<b>"shop"</b>`, Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x5000, Local: 0x4000, Lag: 0x1000, LagTime: 2.5, Since: now},
 				{Name: "late", Database: "shop", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
 					Detail: "<img src=x onerror=alert(1)>", Hint: "wait & see", Missing: 12345, Since: now},
 			},
@@ -186,6 +186,7 @@ func TestMetrics(t *testing.T) {
 		`slotferry_helper_slot_reason{database="shop",reason="subscriber_behind",slot="late",state="pending"} 1`,
 		`slotferry_helper_slot_missing_bytes{database="shop",slot="late"} 12345`,
 		`slotferry_helper_slot_lag_bytes{database="<b>\"shop\"</b>",slot="orders"} 4096`,
+		`slotferry_helper_slot_lag_seconds{database="<b>\"shop\"</b>",slot="orders"} 2.5`,
 		`slotferry_helper_steps_total{outcome="done",step="copy"} 2`,
 		"slotferry_helper_anchor_up 1",
 		"slotferry_helper_anchor_retained_bytes 1.048576e+08",
