@@ -103,13 +103,19 @@ func (c *Conversation) fromUpstream(kind byte) (began bool) {
 	return false
 }
 
+// Where a session stands before its login is over.
+const (
+	stateStartup = "startup" // no session yet
+	stateLogin   = "login"   // the upstream decides, or nobody can read it
+)
+
 // State says where the conversation stands, in one word.
 func (c *Conversation) State() string {
 	switch {
 	case c.sidecar != sidecarNone:
 		return "slot_state"
 	case !c.ready:
-		return "login"
+		return stateLogin
 	case c.stream == streamPhysical && !c.upDone && !c.downDone:
 		return "streaming"
 	case c.stream == streamOther:

@@ -18,6 +18,8 @@ type Relay struct {
 
 	probes chan probed // holds one; who takes it out probes
 
+	strangers lineBudget // of the log
+
 	// mu guards what follows.
 	mu        sync.Mutex
 	listeners []net.Listener

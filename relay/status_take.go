@@ -2,7 +2,6 @@ package relay
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 )
 
@@ -39,7 +38,7 @@ func (s *session) status() SessionStatus {
 	defer s.mu.Unlock()
 	f := &s.facts
 	st := SessionStatus{
-		ID: s.id, Kind: f.kind, State: "startup", Downstream: s.downstream.conn.RemoteAddr().String(),
+		ID: s.id, Kind: f.kind, State: stateStartup, Downstream: s.downstream.conn.RemoteAddr().String(),
 		Upstream: f.upstream.address, DownstreamTLS: s.downstream.tlsVersion(), UpstreamTLS: s.upstream.tlsVersion(), Started: s.started, OptedIn: f.optedIn, NoRelay: f.noRelay,
 		Spliced: f.spliced, Stripped: f.stripped, Damaged: f.damaged, LastSlotMessage: f.lastMessage,
 		HelperReport: f.helperReport,
@@ -57,34 +56,4 @@ func (s *session) status() SessionStatus {
 	st.TimelineID, st.StartLSN = s.conv.command.TimelineID, s.conv.command.StartLSN
 	st.Position = s.down.flow.Position()
 	return st
-}
-
-// logBegin writes the line a physical stream gets when it begins.
-func (s *session) logBegin() {
-	st := s.status()
-	s.log.Info().Str("application_name", st.ApplicationName).Str("upstream", st.Upstream).
-		Stringer("start", st.StartLSN).Uint32("timeline", st.TimelineID).Bool("slot_messages", st.OptedIn).
-		Msg("streaming WAL")
-}
-
-// logEnd writes the one line a session gets when it is over.
-func (s *session) logEnd(err error) {
-	st := s.status()
-	e := s.log.Debug()
-	var gone *downstreamGoneError
-	switch {
-	case err == nil:
-	case errors.Is(err, errBinding): // logged when it began
-	case errors.As(err, &gone), isReset(err):
-		e = s.log.Info().Err(err)
-	default:
-		e = s.log.Warn().Err(err)
-		var h interface{ Hint() string }
-		if errors.As(err, &h) && h.Hint() != "" {
-			e = e.Str("hint", h.Hint())
-		}
-	}
-	e.Str("kind", string(st.Kind)).Str("application_name", st.ApplicationName).Str("upstream", st.Upstream).
-		Stringer("position", st.Position).Uint64("spliced", st.Spliced).Uint64("stripped", st.Stripped).
-		Msg("session ended")
 }
