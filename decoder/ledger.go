@@ -142,50 +142,13 @@ func (l *Ledger) Update(change func(rows map[string]LedgerRow)) error {
 	return nil
 }
 
-// write replaces the file by rename, with fsync of the file and the directory.
+// write replaces the file.
 func (l *Ledger) write() error {
 	raw, err := json.MarshalIndent(&l.body, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode ledger: %w", err)
 	}
-	return replaceFile(l.path, append(raw, '\n'))
-}
-
-// replaceFile writes content so that after a crash the file is the old one or
-// the new one, whole.
-func replaceFile(path string, content []byte) (err error) {
-	tmp := path + ".new"
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = f.Chmod(0o600) // one that a crash left behind keeps its mode
-	if err == nil {
-		_, err = f.Write(content)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return replaceFile(osFiles{}, l.path, append(raw, '\n'))
 }
 
 // newIntentID draws the 64-bit id of an intent.

@@ -194,7 +194,7 @@ func TestReplaceFileLeavesNoNewFileBehind(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil { // a file cannot be renamed over a directory
 		t.Fatal(err)
 	}
-	if err := replaceFile(path, []byte("x")); err == nil {
+	if err := replaceFile(osFiles{}, path, []byte("x")); err == nil {
 		t.Fatal("no error")
 	}
 	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {

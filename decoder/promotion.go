@@ -193,7 +193,7 @@ func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 // dropped is not handed over: it is tried again until it is gone.
 func (h *Helper) release(report *PromotionReport) {
 	if raw, err := json.MarshalIndent(report, "", "  "); err == nil {
-		h.sayLedger(replaceFile(filepath.Join(h.cfg.StateDir, promotionFile), append(raw, '\n')))
+		h.sayLedger(replaceFile(osFiles{}, filepath.Join(h.cfg.StateDir, promotionFile), append(raw, '\n')))
 	}
 	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) {
 		for _, p := range report.Slots {
