@@ -69,6 +69,9 @@ func TestErrorResponse(t *testing.T) {
 
 func FuzzFrameHeader(f *testing.F) {
 	f.Add([]byte("d\x00\x00\x00\x04"))
+	for _, frames := range readRecorded(f).frames {
+		addSeeds(f, frames, func(seed []byte) { f.Add(seed) })
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h FrameHeader
 		if h.Decode(b) == nil && (h.Size() < FrameHeaderLen || h.Size() > MaxFrame) {
@@ -80,6 +83,7 @@ func FuzzFrameHeader(f *testing.F) {
 
 func FuzzErrorResponse(f *testing.F) {
 	f.Add([]byte("SFATAL\x00C57P01\x00Mx\x00\x00"))
+	addSeeds(f, readRecorded(f).frames['E'], func(seed []byte) { f.Add(seed[FrameHeaderLen:]) })
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var m, again ErrorResponse
 		if m.Decode(body) != nil {

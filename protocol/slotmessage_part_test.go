@@ -138,6 +138,8 @@ func FuzzPart(f *testing.F) {
 		f.Add(body, false)
 		f.Add(body[:max(0, len(body)-crcLen)], true)
 	}
+	r := readRecorded(f)
+	addSeeds(f, r.slotMessages(), func(seed []byte) { f.Add(seed, false); f.Add(seed[:len(seed)-crcLen], true) })
 	f.Fuzz(func(t *testing.T, src []byte, seal bool) {
 		if seal {
 			src = sealed(src)

@@ -167,6 +167,7 @@ func TestNegotiateProtocolVersion(t *testing.T) {
 func FuzzStartupMessage(f *testing.F) {
 	f.Add(startupPacket(ProtocolVersion3, "user", "a", OptInParameter, "1"))
 	f.Add([]byte{0, 0, 0, 9, 0, 3, 0, 0, 0})
+	addSeeds(f, readRecorded(f).startup, func(seed []byte) { f.Add(seed) })
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		_, _ = StartupCode(packet)
 		var m StartupMessage
