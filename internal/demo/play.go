@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slotferry/slotferry/internal/bank"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/internal/rig"
@@ -53,7 +54,7 @@ func (s *scene) kill(ctx context.Context) error {
 		}
 	}
 	s.say("kill -9 of a, with transactions open and others being committed")
-	_ = s.traffic.stop() // each writer has lost its server
+	_ = s.traffic.Stop() // each writer has lost its server
 	s.consuming.Wait()   // so has the consumer
 	return nil
 }
@@ -99,12 +100,13 @@ func (s *scene) promote(ctx context.Context) error {
 	}
 	s.say("its helper is done: %d slots on timeline %d, which began at %v",
 		len(s.result.report.Slots), s.result.report.TimelineID, s.result.report.SwitchLSN)
-	history, err := readJournal(ctx, b)
+	history, err := bank.ReadJournal(ctx, b, "postgres")
 	if err != nil {
 		return err
 	}
-	s.result.acked = s.traffic.committed()
-	s.result.ackedGone, s.result.doubtfulGone = s.traffic.unreceived(history)
+	s.result.acked = s.traffic.Committed()
+	ackedGone, doubtfulGone := s.traffic.Unreceived(history)
+	s.result.ackedGone, s.result.doubtfulGone = len(ackedGone), doubtfulGone
 	s.say("b has %d transactions; %d more had been acknowledged by a and never reached b", len(history), s.result.ackedGone)
 	return nil
 }
@@ -154,7 +156,7 @@ func (s *scene) repoint(ctx context.Context) error {
 		return err
 	}
 	s.consume(ctx, b)
-	s.traffic.start(ctx, b)
+	s.traffic.Start(ctx, b)
 	s.say("subscriber, consumer and writers go on with b")
 	err = poll.Until(ctx, waitTime, "the subscriber to stream from b", func(ctx context.Context) (bool, string) {
 		active, err := cluster.QueryValue[bool](ctx, b, "postgres",
@@ -168,7 +170,7 @@ func (s *scene) repoint(ctx context.Context) error {
 
 // prove stops traffic, waits until both have what there is, and compares.
 func (s *scene) prove(ctx context.Context) error {
-	if err := s.traffic.stop(); err != nil {
+	if err := s.traffic.Stop(); err != nil {
 		return err
 	}
 	b := s.pair.B.Server
@@ -177,18 +179,18 @@ func (s *scene) prove(ctx context.Context) error {
 		return err
 	}
 	err = poll.Until(ctx, waitTime, "subscriber and consumer to have all of b", func(ctx context.Context) (bool, string) {
-		if s.consumer.failed() != nil {
+		if s.consumer.Failed() != nil {
 			return true, ""
 		}
 		var err error
 		s.result.after, err = positions(ctx, b)
-		return err == nil && s.result.after[subscriptionSlot] >= end && s.consumer.position() >= end,
+		return err == nil && s.result.after[subscriptionSlot] >= end && s.consumer.Position() >= end,
 			fmt.Sprintf("subscriber at %v, consumer at %v, end at %v, %v",
-				s.result.after[subscriptionSlot], s.consumer.position(), end, err)
+				s.result.after[subscriptionSlot], s.consumer.Position(), end, err)
 	})
 	s.stopConsumer()
 	s.consuming.Wait()
-	if err := errors.Join(err, s.consumer.failed()); err != nil {
+	if err := errors.Join(err, s.consumer.Failed()); err != nil {
 		return err
 	}
 	s.say("traffic has ended, subscriber and consumer are at %v", end)
@@ -197,30 +199,30 @@ func (s *scene) prove(ctx context.Context) error {
 
 func (s *scene) compare(ctx context.Context) error {
 	b := s.pair.B.Server
-	history, err := readJournal(ctx, b)
+	history, err := bank.ReadJournal(ctx, b, "postgres")
 	if err != nil {
 		return err
 	}
-	seen, err := readJournal(ctx, s.subscriber)
+	seen, err := bank.ReadJournal(ctx, s.subscriber, "postgres")
 	if err != nil {
 		return err
 	}
-	primary, err := readContents(ctx, b)
+	primary, err := bank.ReadContents(ctx, b, "postgres")
 	if err != nil {
 		return err
 	}
-	subscriber, err := readContents(ctx, s.subscriber)
+	subscriber, err := bank.ReadContents(ctx, s.subscriber, "postgres")
 	if err != nil {
 		return err
 	}
 	r := &s.result
 	r.rowsPrimary, r.rowsSubscriber = len(primary), len(subscriber)
-	r.transactions, r.changes = len(history), history.size()
-	aheadOf := seen.without(history)
+	r.transactions, r.changes = len(history), history.Size()
+	aheadOf := seen.Without(history)
 	r.ahead = len(aheadOf)
-	r.differences = compare(primary, subscriber, aheadOf.rows())
-	r.unseen = s.consumer.got.unseen(history)
-	r.consumed, r.duplicates = len(s.consumer.got), s.consumer.got.duplicates()
+	r.differences = bank.Compare(primary, subscriber, aheadOf.Rows())
+	r.unseen = s.consumer.Got().Unseen(history)
+	r.consumed, r.duplicates = len(s.consumer.Got()), s.consumer.Got().Duplicates()
 	s.say("all rows of both are compared")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/bank"
 	"github.com/slotferry/slotferry/internal/human"
 	"github.com/slotferry/slotferry/internal/rig"
 	"github.com/slotferry/slotferry/protocol"
@@ -39,18 +40,18 @@ type result struct {
 	doubtfulGone int // commits that were under way at the kill and are not on b
 
 	rowsPrimary, rowsSubscriber int
-	differences                 []difference
+	differences                 []bank.Difference
 
 	transactions, changes int // of the new primary's history
 	consumed, duplicates  int // transactions that the consumer got, and got more than once
-	unseen                journal
+	unseen                bank.Journal
 }
 
 // count returns how many rows differ so, and with the subscriber ahead or not.
-func (r *result) count(kind differenceKind, ahead bool) int {
+func (r *result) count(kind bank.DifferenceKind, ahead bool) int {
 	n := 0
 	for _, d := range r.differences {
-		if d.kind == kind && d.ahead == ahead {
+		if d.Kind == kind && d.Ahead == ahead {
 			n++
 		}
 	}
@@ -71,7 +72,7 @@ func (r *result) usable() bool {
 // good reports whether nothing is lost. Rows that differ since the subscriber has
 // commits that the new primary never had are no loss, and are shown.
 func (r *result) good() bool {
-	lost := len(r.unseen) + r.count(missing, false) + r.count(extra, false) + r.count(altered, false)
+	lost := len(r.unseen) + r.count(bank.Missing, false) + r.count(bank.Extra, false) + r.count(bank.Altered, false)
 	return lost == 0 && r.usable()
 }
 
@@ -86,9 +87,9 @@ func (r *result) print(out io.Writer) {
 	fmt.Fprint(w, "\nsubscription (every row compared)\n")
 	line("rows on the new primary", "%d", r.rowsPrimary)
 	line("rows on the subscriber", "%d", r.rowsSubscriber)
-	line("missing", "%d", r.count(missing, false))
-	line("extra", "%d", r.count(extra, false))
-	line("different", "%d", r.count(altered, false))
+	line("missing", "%d", r.count(bank.Missing, false))
+	line("extra", "%d", r.count(bank.Extra, false))
+	line("different", "%d", r.count(bank.Altered, false))
 	fmt.Fprint(w, "\ntest_decoding consumer (every change of the new primary's history looked for)\n")
 	line("transactions of the new primary", "%d with %d changes", r.transactions, r.changes)
 	line("missing changes", "%d", r.unseenChanges())
@@ -96,7 +97,7 @@ func (r *result) print(out io.Writer) {
 	fmt.Fprint(w, "\nnot slotferry's to keep\n")
 	line("acknowledged, never reached the standby", "%d of %d before the kill (replication is asynchronous)", r.ackedGone, r.acked)
 	line("only the subscriber has", "%d transactions; %d rows differ by them", r.ahead,
-		r.count(missing, true)+r.count(extra, true)+r.count(altered, true))
+		r.count(bank.Missing, true)+r.count(bank.Extra, true)+r.count(bank.Altered, true))
 	w.Flush()
 	r.printSlots(out)
 	r.printTrouble(out)
@@ -134,9 +135,9 @@ func (r *result) printTrouble(out io.Writer) {
 	fmt.Fprintln(out)
 	n := 0
 	for _, d := range r.differences {
-		if !d.ahead && n < shown {
+		if !d.Ahead && n < shown {
 			n++
-			fmt.Fprintf(out, "%s: %v\n  new primary: %.100s\n  subscriber:  %.100s\n", d.kind, d.row, d.primary, d.subscriber)
+			fmt.Fprintf(out, "%s: %v\n  new primary: %.100s\n  subscriber:  %.100s\n", d.Kind, d.Row, d.Primary, d.Subscriber)
 		}
 	}
 	n = 0

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/bank"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/pgbin"
 	"github.com/slotferry/slotferry/internal/poll"
@@ -54,8 +55,8 @@ type scene struct {
 	dir        string
 	pair       *rig.Pair
 	subscriber *cluster.Server
-	traffic    *traffic
-	consumer   *consumer
+	traffic    *bank.Traffic
+	consumer   *bank.Consumer
 	result     result
 
 	stopConsumer context.CancelFunc
@@ -74,7 +75,7 @@ func (cfg config) run(ctx context.Context) (err error) {
 	}
 	s := &scene{
 		timeline: newTimeline(cfg.out), config: cfg, dir: dir,
-		traffic: newTraffic(writers, uint64(time.Now().UnixNano())), consumer: newConsumer(consumerSlot),
+		traffic: bank.NewTraffic(bank.TrafficConfig{Writers: writers, Seed: uint64(time.Now().UnixNano())}), consumer: bank.NewConsumer("postgres", consumerSlot),
 		stopConsumer: func() {},
 	}
 	defer func() {
@@ -100,14 +101,14 @@ func (s *scene) close() error {
 	if s.pair != nil {
 		errs = append(errs, s.pair.Close())
 	}
-	_ = s.traffic.stop() // their servers are gone
+	_ = s.traffic.Stop() // their servers are gone
 	return errors.Join(errs...)
 }
 
 // consume starts the consumer on a server.
 func (s *scene) consume(ctx context.Context, from *cluster.Server) {
 	ctx, s.stopConsumer = context.WithCancel(ctx)
-	s.consuming.Go(func() { s.consumer.consume(ctx, from) })
+	s.consuming.Go(func() { s.consumer.Consume(ctx, from) })
 }
 
 // build puts the servers and slotferry together.
@@ -146,14 +147,14 @@ var topology = map[rig.Mode]string{
 // slots are safe to fail over to.
 func (s *scene) connect(ctx context.Context) error {
 	a := s.pair.A.Server
-	err := a.Exec(ctx, "postgres", schema, s.traffic.accounts(), "CREATE PUBLICATION orders FOR ALL TABLES",
+	err := a.Exec(ctx, "postgres", bank.Schema, bank.Publish, s.traffic.Accounts(),
 		fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'test_decoding')", consumerSlot))
 	if err != nil {
 		return err
 	}
 	s.consume(ctx, a)
-	err = s.subscriber.Exec(ctx, "postgres", schema, fmt.Sprintf(
-		"CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION orders", subscriptionSlot, a.Conninfo("postgres")))
+	err = s.subscriber.Exec(ctx, "postgres", bank.Schema, fmt.Sprintf(
+		"CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION bank", subscriptionSlot, a.Conninfo("postgres")))
 	if err != nil {
 		return err
 	}
@@ -178,14 +179,14 @@ func (s *scene) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.traffic.start(ctx, a)
+	s.traffic.Start(ctx, a)
 	s.say("%d writers on a: overlapping transactions, rollbacks, savepoints, long rows", writers)
 	return nil
 }
 
 // let lets traffic go on for a phase, and makes sure that it does.
 func (s *scene) let(ctx context.Context) error {
-	before := s.traffic.committed()
+	before := s.traffic.Committed()
 	timer := time.NewTimer(s.phase)
 	defer timer.Stop()
 	select {
@@ -193,11 +194,11 @@ func (s *scene) let(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := s.traffic.failed(); err != nil {
+	if err := s.traffic.Failed(); err != nil {
 		return err
 	}
-	s.say("%d transactions are acknowledged", s.traffic.committed())
-	if s.traffic.committed() == before {
+	s.say("%d transactions are acknowledged", s.traffic.Committed())
+	if s.traffic.Committed() == before {
 		return errors.New("traffic stands still")
 	}
 	return nil

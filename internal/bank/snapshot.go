@@ -1,4 +1,4 @@
-package main
+package bank
 
 import (
 	"context"
@@ -9,20 +9,26 @@ import (
 	"github.com/slotferry/slotferry/internal/cluster"
 )
 
-// tables are all that the demo compares.
-var tables = []string{"account", "entry", "journal"}
+// journalTable is where each transaction writes what it did.
+const journalTable = "journal"
 
-// schema is the same on the primary and on the subscriber.
-const schema = `
+// tables are all that is compared row by row.
+var tables = []string{"account", "entry", journalTable}
+
+// Schema is the same on the primary and on a subscriber.
+const Schema = `
 CREATE TABLE account (id bigint PRIMARY KEY, owner text NOT NULL, balance numeric(12,2) NOT NULL, tx bigint NOT NULL);
 CREATE TABLE entry (id bigint PRIMARY KEY, account bigint NOT NULL, amount numeric(12,2) NOT NULL, note text,
 	tx bigint NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE journal (id bigint PRIMARY KEY, writer int NOT NULL, changes text[] NOT NULL)`
 
-// readContents reads every row of every table, all from one snapshot.
-func readContents(ctx context.Context, s *cluster.Server) (contents, error) {
-	all := contents{}
-	err := inSnapshot(ctx, s, func(tx pgx.Tx) error {
+// Publish makes a publication of the tables of Schema.
+const Publish = "CREATE PUBLICATION bank FOR TABLE account, entry, journal"
+
+// ReadContents reads every row of the tables of Schema, all from one snapshot.
+func ReadContents(ctx context.Context, s *cluster.Server, database string) (Contents, error) {
+	all := Contents{}
+	err := inSnapshot(ctx, s, database, func(tx pgx.Tx) error {
 		for _, table := range tables {
 			rows, err := tx.Query(ctx, fmt.Sprintf("SELECT id, t::text FROM %s t", table))
 			if err != nil {
@@ -31,7 +37,7 @@ func readContents(ctx context.Context, s *cluster.Server) (contents, error) {
 			var id int64
 			var text string
 			_, err = pgx.ForEachRow(rows, []any{&id, &text}, func() error {
-				all[row{table, id}] = text
+				all[Row{table, id}] = text
 				return nil
 			})
 			if err != nil {
@@ -46,10 +52,10 @@ func readContents(ctx context.Context, s *cluster.Server) (contents, error) {
 	return all, nil
 }
 
-// readJournal reads the history of a server.
-func readJournal(ctx context.Context, s *cluster.Server) (journal, error) {
-	history := journal{}
-	err := inSnapshot(ctx, s, func(tx pgx.Tx) error {
+// ReadJournal reads the history of a server.
+func ReadJournal(ctx context.Context, s *cluster.Server, database string) (Journal, error) {
+	history := Journal{}
+	err := inSnapshot(ctx, s, database, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT id, changes FROM journal")
 		if err != nil {
 			return err
@@ -57,9 +63,9 @@ func readJournal(ctx context.Context, s *cluster.Server) (journal, error) {
 		var id int64
 		var texts []string
 		_, err = pgx.ForEachRow(rows, []any{&id, &texts}, func() error {
-			changes := make([]change, 0, len(texts))
+			changes := make([]Change, 0, len(texts))
 			for _, text := range texts {
-				c, err := parseChange(text)
+				c, err := ParseChange(text)
 				if err != nil {
 					return err
 				}
@@ -76,8 +82,8 @@ func readJournal(ctx context.Context, s *cluster.Server) (journal, error) {
 	return history, nil
 }
 
-func inSnapshot(ctx context.Context, s *cluster.Server, read func(tx pgx.Tx) error) error {
-	conn, err := s.Connect(ctx, "postgres")
+func inSnapshot(ctx context.Context, s *cluster.Server, database string, read func(tx pgx.Tx) error) error {
+	conn, err := s.Connect(ctx, database)
 	if err != nil {
 		return err
 	}

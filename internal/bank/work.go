@@ -1,4 +1,4 @@
-package main
+package bank
 
 import (
 	"context"
@@ -9,54 +9,86 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// ending is how a transaction is to end.
+type ending int
+
+const (
+	commit ending = iota
+	rollback
+	prepare
+)
+
 // work is one transaction under way.
 type work struct {
-	t      *traffic
+	t      *Traffic
 	w      *writer
 	tx     pgx.Tx
 	number int64
 	pace   <-chan time.Time
 
+	steps   []func(context.Context) error
+	end     ending
 	changes []string
 }
 
-// do writes the rows of a transaction, some of this and some of that, and its
-// entry in the journal. keep is false for a transaction that is to be rolled back.
-func (k *work) do(ctx context.Context) (keep bool, err error) {
+// plan thinks of what to write, some of this and some of that, and how to end it.
+func (k *work) plan() {
 	rng := k.w.rng
-	steps := []func(context.Context) error{k.insert, k.updateAccount}
+	if rng.IntN(25) == 0 {
+		k.end = rollback
+	}
+	if k.t.cfg.Hard && rng.IntN(12) == 0 && len(k.w.prepared) < preparedEach {
+		// What it locks stays locked until it is ended, so it changes no row that
+		// others want.
+		k.end = prepare
+		k.steps = append(k.steps, k.insert, k.insert)
+		return
+	}
+	k.steps = append(k.steps, k.insert, k.updateAccount)
 	if rng.IntN(3) == 0 {
-		steps = append(steps, k.insert, k.insert)
+		k.steps = append(k.steps, k.insert, k.insert)
 	}
 	if len(k.w.entries) > 20 {
-		steps = append(steps, k.updateEntry)
+		k.steps = append(k.steps, k.updateEntry)
 		if rng.IntN(2) == 0 {
-			steps = append(steps, k.delete)
+			k.steps = append(k.steps, k.delete)
 		}
 	}
 	if rng.IntN(8) == 0 {
-		steps = append(steps, k.savepoint)
+		k.steps = append(k.steps, k.savepoint)
 	}
 	if rng.IntN(60) == 0 {
-		steps = append(steps, k.bulk)
+		k.steps = append(k.steps, k.bulk(200))
+	}
+	if k.t.cfg.Hard {
+		if rng.IntN(15) == 0 {
+			k.steps = append(k.steps, k.defineTable)
+		}
+		if rng.IntN(50) == 0 {
+			k.steps = append(k.steps, k.bulk(streamedRows))
+		}
 	}
 	if k.w.slow {
 		for range 40 { // about a third of a second
-			steps = append(steps, k.wait)
+			k.steps = append(k.steps, k.wait)
 		}
-		steps = append(steps, k.insert)
+		k.steps = append(k.steps, k.insert)
 	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return false, err
-		}
-	}
-	_, err = k.tx.Exec(ctx, "INSERT INTO journal VALUES ($1, $2, $3)", k.number, k.w.number, k.changes)
-	return rng.IntN(25) != 0, err
 }
 
-func (k *work) changed(op operation, table string, id int64) {
-	k.changes = append(k.changes, change{op, row{table, id}}.String())
+// do writes the rows of the transaction and its entry in the journal.
+func (k *work) do(ctx context.Context) error {
+	for _, step := range k.steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := k.tx.Exec(ctx, "INSERT INTO journal VALUES ($1, $2, $3)", k.number, k.w.number, k.changes)
+	return err
+}
+
+func (k *work) changed(op Operation, table string, id int64) {
+	k.changes = append(k.changes, Change{op, Row{table, id}}.String())
 }
 
 func (k *work) wait(ctx context.Context) error {
@@ -88,20 +120,20 @@ func (k *work) insert(ctx context.Context) error {
 	id := k.t.ids.Add(1)
 	_, err := k.tx.Exec(ctx, "INSERT INTO entry (id, account, amount, note, tx) VALUES ($1, $2, $3, $4, $5)",
 		id, k.account(), k.w.rng.IntN(1000), k.note(), k.number)
-	k.changed(inserted, "entry", id)
+	k.changed(Inserted, "entry", id)
 	k.w.entries = append(k.w.entries, id)
 	return err
 }
 
 func (k *work) updateAccount(ctx context.Context) error {
 	id := k.account()
-	return k.affect(ctx, updated, "account", id,
+	return k.affect(ctx, Updated, "account", id,
 		"UPDATE account SET balance = balance - 1, tx = $2 WHERE id = $1", id, k.number)
 }
 
 func (k *work) updateEntry(ctx context.Context) error {
 	id := k.w.entries[k.w.rng.IntN(len(k.w.entries))]
-	return k.affect(ctx, updated, "entry", id,
+	return k.affect(ctx, Updated, "entry", id,
 		"UPDATE entry SET note = $3, tx = $2 WHERE id = $1", id, k.number, k.note())
 }
 
@@ -110,12 +142,12 @@ func (k *work) delete(ctx context.Context) error {
 	id := k.w.entries[i]
 	k.w.entries[i] = k.w.entries[len(k.w.entries)-1]
 	k.w.entries = k.w.entries[:len(k.w.entries)-1]
-	return k.affect(ctx, deleted, "entry", id, "DELETE FROM entry WHERE id = $1", id)
+	return k.affect(ctx, Deleted, "entry", id, "DELETE FROM entry WHERE id = $1", id)
 }
 
 // affect changes a row that may not be there: it was rolled back, or the new
 // primary never got it.
-func (k *work) affect(ctx context.Context, op operation, table string, id int64, sql string, args ...any) error {
+func (k *work) affect(ctx context.Context, op Operation, table string, id int64, sql string, args ...any) error {
 	tag, err := k.tx.Exec(ctx, sql, args...)
 	if err == nil && tag.RowsAffected() == 1 {
 		k.changed(op, table, id)
@@ -137,13 +169,15 @@ func (k *work) savepoint(ctx context.Context) error {
 }
 
 // bulk writes many rows by one statement.
-func (k *work) bulk(ctx context.Context) error {
-	const rows = 200
-	last := k.t.ids.Add(rows)
-	_, err := k.tx.Exec(ctx, `INSERT INTO entry (id, account, amount, note, tx)
-		SELECT g, $3, 1, 'bulk', $4 FROM generate_series($1::bigint, $2::bigint) g`, last-rows+1, last, k.account(), k.number)
-	for id := last - rows + 1; id <= last; id++ {
-		k.changed(inserted, "entry", id)
+func (k *work) bulk(rows int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		last := k.t.ids.Add(rows)
+		_, err := k.tx.Exec(ctx, `INSERT INTO entry (id, account, amount, note, tx)
+			SELECT g, $3, 1, 'one of many rows, and long enough to count', $4 FROM generate_series($1::bigint, $2::bigint) g`,
+			last-rows+1, last, k.account(), k.number)
+		for id := last - rows + 1; id <= last; id++ {
+			k.changed(Inserted, "entry", id)
+		}
+		return err
 	}
-	return err
 }

@@ -1,4 +1,4 @@
-package main
+package bank
 
 import (
 	"context"
@@ -17,40 +17,50 @@ import (
 // confirmEvery is how often a consumer tells the walsender how far it has come.
 const confirmEvery = 100 * time.Millisecond
 
-// consumer streams from a test_decoding slot and remembers what came. It asks for
+// Consumer streams from a test_decoding slot and remembers what came. It asks for
 // the slot's own position whenever it connects, so it gets each change at least
 // once.
-type consumer struct {
-	slot string
+type Consumer struct {
+	database, slot string
 
 	mu  sync.Mutex
-	got delivered
+	got Delivered
 	at  protocol.LSN // all before is in got
 	err error        // why the last connection ended
 
 	// Owned by stream.
 	tx      int64 // number of the transaction under way, 0: not known yet
-	changes []change
+	changes []Change
 }
 
-func newConsumer(slot string) *consumer { return &consumer{slot: slot, got: delivered{}} }
+// NewConsumer makes a consumer of a slot that is in a database. It connects
+// nowhere yet.
+func NewConsumer(database, slot string) *Consumer {
+	return &Consumer{database: database, slot: slot, got: Delivered{}}
+}
 
-// position returns how far the consumer has come.
-func (c *consumer) position() protocol.LSN {
+// Slot returns the name of the slot.
+func (c *Consumer) Slot() string { return c.slot }
+
+// Got returns what has come. It must not be called while Consume runs.
+func (c *Consumer) Got() Delivered { return c.got }
+
+// Position returns how far the consumer has come on the server it is connected to.
+func (c *Consumer) Position() protocol.LSN {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// failed returns why the connection ended, nil while it lives.
-func (c *consumer) failed() error {
+// Failed returns why the connection ended, nil while it lives.
+func (c *Consumer) Failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// consume is stream, with its error kept for failed.
-func (c *consumer) consume(ctx context.Context, s *cluster.Server) {
+// Consume streams until ctx ends, or the connection does: Failed then says why.
+func (c *Consumer) Consume(ctx context.Context, s *cluster.Server) {
 	c.mu.Lock()
 	c.err = nil
 	c.at = protocol.InvalidLSN // a position of another server means nothing here
@@ -62,8 +72,8 @@ func (c *consumer) consume(ctx context.Context, s *cluster.Server) {
 }
 
 // stream consumes until ctx ends, which is no error, or the connection does.
-func (c *consumer) stream(ctx context.Context, s *cluster.Server) error {
-	conn, err := s.ConnectReplication(ctx, "postgres")
+func (c *Consumer) stream(ctx context.Context, s *cluster.Server) error {
+	conn, err := s.ConnectReplication(ctx, c.database)
 	if err != nil {
 		return err
 	}
@@ -117,8 +127,8 @@ func startReplication(ctx context.Context, conn *pgconn.PgConn, slot string) err
 }
 
 // confirm tells the walsender that everything so far has been kept.
-func (c *consumer) confirm(conn *pgconn.PgConn) error {
-	at := c.position()
+func (c *Consumer) confirm(conn *pgconn.PgConn) error {
+	at := c.Position()
 	if at == protocol.InvalidLSN {
 		return nil // nothing has come yet
 	}
@@ -127,7 +137,7 @@ func (c *consumer) confirm(conn *pgconn.PgConn) error {
 	return conn.Frontend().Flush()
 }
 
-func (c *consumer) take(msg pgproto3.BackendMessage) error {
+func (c *Consumer) take(msg pgproto3.BackendMessage) error {
 	switch msg := msg.(type) {
 	case *pgproto3.ErrorResponse:
 		return pgconn.ErrorResponseToPgError(msg)
@@ -139,7 +149,7 @@ func (c *consumer) take(msg pgproto3.BackendMessage) error {
 	return nil
 }
 
-func (c *consumer) takeData(data []byte) error {
+func (c *Consumer) takeData(data []byte) error {
 	if len(data) == 0 {
 		return errors.New("empty CopyData")
 	}
@@ -162,7 +172,7 @@ func (c *consumer) takeData(data []byte) error {
 }
 
 // takeLine takes a line of test_decoding. A transaction counts when it is whole.
-func (c *consumer) takeLine(line string, at protocol.LSN) error {
+func (c *Consumer) takeLine(line string, at protocol.LSN) error {
 	switch line {
 	case "BEGIN":
 		c.tx, c.changes = 0, nil
@@ -170,7 +180,7 @@ func (c *consumer) takeLine(line string, at protocol.LSN) error {
 	case "COMMIT":
 		if c.tx != 0 {
 			c.mu.Lock()
-			c.got.add(c.tx, c.changes)
+			c.got.Add(c.tx, c.changes)
 			c.mu.Unlock()
 		}
 		c.reached(at)
@@ -180,14 +190,14 @@ func (c *consumer) takeLine(line string, at protocol.LSN) error {
 	if err != nil {
 		return err
 	}
-	if one.table == "journal" {
-		c.tx = one.id
+	if one.Table == journalTable {
+		c.tx = one.ID
 	}
 	c.changes = append(c.changes, one)
 	return nil
 }
 
-func (c *consumer) reached(at protocol.LSN) {
+func (c *Consumer) reached(at protocol.LSN) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = max(c.at, at)
