@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -36,7 +37,22 @@ type Config struct {
 	Flags    []string          // of every helper, added to the rig's
 
 	RelayFlags []string // of every relay, added to the rig's
+
+	// Via returns the port to connect to instead of port, for a connection that a
+	// process beside the named node opens: that of a proxy. nil: port itself.
+	Via func(leg Leg, node string, port int) (int, error)
 }
+
+// Leg is one of the connections of a pair, by who opens it.
+type Leg string
+
+// The legs.
+const (
+	LegWALReceiver Leg = "walreceiver" // a standby's walreceiver, to the helper or the relay
+	LegRelay       Leg = "relay"       // a helper, to the relay in front of its upstream
+	LegUpstream    Leg = "upstream"    // a relay, to its server, for sessions and for reading slots
+	LegStandby     Leg = "standby"     // a helper, to its standby
+)
 
 // Node is a server with what stands around it.
 type Node struct {
@@ -61,9 +77,10 @@ type Pair struct {
 // started too: it has nothing to do until A is a standby.
 func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 	p = &Pair{cfg: cfg, A: &Node{Name: "a"}, B: &Node{Name: "b"}, ports: map[string]int{}}
+	half := p // what is to be closed when nil is returned
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.Close())
+			err = errors.Join(err, half.Close())
 		}
 	}()
 	for _, name := range []string{"a", "b", "a-relay", "b-relay", "a-relay-http", "b-relay-http",
@@ -81,8 +98,9 @@ func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.prepare(p.A, p.B)
-	p.prepare(p.B, p.A)
+	if err := errors.Join(p.prepare(p.A, p.B), p.prepare(p.B, p.A)); err != nil {
+		return nil, err
+	}
 	if err := p.A.start(ctx); err != nil {
 		return nil, err
 	}
@@ -105,49 +123,63 @@ func (cfg *Config) serverDir(name string) string {
 
 // prepare writes down the processes of a node whose upstream, when it is a
 // standby, is the other.
-func (p *Pair) prepare(n, other *Node) {
-	addr := p.addr
-	server, relayConninfo := p.serverConninfo, p.relayConninfo(n)
+func (p *Pair) prepare(n, other *Node) error {
+	addr, legs := p.addr, legs{pair: p, node: n.Name}
+	standby := serverConninfo(legs.port(LegStandby, n.Name))
 	helperArgs := append([]string{
-		"--standby", server(n), "--state-dir", p.stateDir(n), "--http", addr(n.Name + "-helper-http"),
+		"--standby", standby, "--state-dir", p.stateDir(n), "--http", addr(n.Name + "-helper-http"),
 	}, p.cfg.Flags...)
 	helperURL := "http://" + addr(n.Name+"-helper-http")
-	switch p.cfg.Mode {
-	case Solo:
-		n.listen = addr(n.Name + "-helper")
+	if p.cfg.Mode == Solo {
+		n.listen = legs.addr(LegWALReceiver, n.Name+"-helper")
 		n.Helper = newProcess(n.Name+"-solo", p.cfg.Binary, p.cfg.Dir, helperURL,
-			append([]string{"solo", "--listen", n.listen, "--upstream", server(other)}, helperArgs...)...)
-		return
-	case Inline:
-		n.listen = addr(n.Name + "-helper")
-		n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL,
-			append([]string{"helper", "--listen", n.listen, "--upstream", relayConninfo}, helperArgs...)...)
-	case Sidecar:
-		n.listen = addr(other.Name + "-relay")
-		n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL,
-			append([]string{"helper", "--upstream", relayConninfo}, helperArgs...)...)
+			append([]string{"solo", "--listen", addr(n.Name + "-helper"), "--upstream", serverConninfo(legs.port(LegUpstream, other.Name))}, helperArgs...)...)
+		return legs.err
 	}
+	helperArgs = append([]string{"helper", "--upstream", relayConninfo(legs.port(LegRelay, other.Name+"-relay"))}, helperArgs...)
+	if p.cfg.Mode == Inline {
+		n.listen = legs.addr(LegWALReceiver, n.Name+"-helper")
+		helperArgs = append(helperArgs, "--listen", addr(n.Name+"-helper"))
+	} else {
+		n.listen = legs.addr(LegWALReceiver, other.Name+"-relay")
+	}
+	n.Helper = newProcess(n.Name+"-helper", p.cfg.Binary, p.cfg.Dir, helperURL, helperArgs...)
 	relayArgs := append([]string{
-		"relay", "--listen", addr(n.Name + "-relay"), "--upstream", server(n), "--http", addr(n.Name + "-relay-http"),
+		"relay", "--listen", addr(n.Name + "-relay"), "--upstream", serverConninfo(legs.port(LegUpstream, n.Name)),
+		"--http", addr(n.Name + "-relay-http"),
 	}, p.cfg.RelayFlags...)
 	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"), relayArgs...)
+	return legs.err
 }
+
+// legs finds the ports that the processes beside a node connect to, and keeps the
+// first error.
+type legs struct {
+	pair *Pair
+	node string
+	err  error
+}
+
+func (l *legs) port(leg Leg, to string) int {
+	port, via := l.pair.ports[to], l.pair.cfg.Via
+	if via == nil || l.err != nil {
+		return port
+	}
+	port, l.err = via(leg, l.node, port)
+	return port
+}
+
+func (l *legs) addr(leg Leg, to string) string { return "127.0.0.1:" + strconv.Itoa(l.port(leg, to)) }
 
 func (p *Pair) addr(port string) string { return "127.0.0.1:" + strconv.Itoa(p.ports[port]) }
 
-// serverConninfo is where a node's server is reached by its relay and its helper.
-func (p *Pair) serverConninfo(n *Node) string {
-	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres", p.ports[n.Name])
+// serverConninfo is where a server is reached by a relay or a helper.
+func serverConninfo(port int) string {
+	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres", port)
 }
 
-// relayConninfo is where a node's helper reaches the other node's relay.
-func (p *Pair) relayConninfo(n *Node) string {
-	other := p.A
-	if n == p.A {
-		other = p.B
-	}
-	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", p.ports[other.Name+"-relay"])
-}
+// relayConninfo is where a helper reaches a relay.
+func relayConninfo(port int) string { return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", port) }
 
 func (p *Pair) stateDir(n *Node) string { return filepath.Join(p.cfg.Dir, n.Name+"-state") }
 
@@ -172,6 +204,12 @@ func (p *Pair) Switchover(ctx context.Context, from, to *Node) error {
 	if err := from.Server.Stop(ctx, cluster.Fast); err != nil {
 		return err
 	}
+	return p.Exchange(ctx, from, to)
+}
+
+// Exchange is the rest of a switchover: from has been stopped in order, and
+// becomes the standby of to.
+func (p *Pair) Exchange(ctx context.Context, from, to *Node) error {
 	if err := to.Server.Promote(ctx); err != nil {
 		return err
 	}
@@ -186,6 +224,24 @@ func (p *Pair) Switchover(ctx context.Context, from, to *Node) error {
 	}
 	// What the new primary held here as a standby would hold vacuum back for ever.
 	return from.Server.Exec(ctx, "postgres", fmt.Sprintf("SELECT pg_drop_replication_slot('%s')", to.Name))
+}
+
+// Remake makes a node whose server was killed a standby of the other, from a new
+// base backup, in the place of its old directory.
+func (p *Pair) Remake(ctx context.Context, n, primary *Node) error {
+	if err := n.Server.Close(); err != nil {
+		return err
+	}
+	if dir := p.cfg.serverDir(n.Name); dir != "" {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remake %s: %w", n.Name, err)
+		}
+	}
+	var err error
+	n.Server, err = primary.Server.Standby(ctx, cluster.StandbyConfig{
+		Name: n.Name, SlotName: n.Name, Dir: p.cfg.serverDir(n.Name), Port: p.ports[n.Name], PrimaryConninfo: p.conninfo(n),
+	})
+	return err
 }
 
 // Status reads the status of a node's helper.

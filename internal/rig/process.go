@@ -18,15 +18,16 @@ import (
 
 // Bounds of a process's life.
 const (
-	startTimeout = 20 * time.Second
+	startTimeout = time.Minute
 	stopTimeout  = 15 * time.Second
 )
 
 // Build compiles the slotferry binary into dir and returns its path. race adds
-// the race detector, which ends a process that has a race with status 66.
-func Build(ctx context.Context, dir string, race bool) (string, error) {
+// the race detector, which ends a process that has a race with status 66. flags
+// are more flags of "go build".
+func Build(ctx context.Context, dir string, race bool, flags ...string) (string, error) {
 	path := filepath.Join(dir, "slotferry")
-	args := []string{"build", "-o", path}
+	args := append([]string{"build", "-o", path}, flags...)
 	if race {
 		args = append(args, "-race")
 	}
@@ -137,6 +138,34 @@ func (p *Process) end(sig syscall.Signal) error {
 		return fmt.Errorf("end %s: %w", p.name, p.err)
 	}
 	return nil
+}
+
+// Pause stops the process by SIGSTOP, as a machine that hangs.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return fmt.Errorf("send %v to %s: it was never started", sig, p.name)
+	}
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("send %v to %s: %w", sig, p.name, err)
+	}
+	return nil
+}
+
+// PID is the process id of the last start, or 0.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
 }
 
 // Document is the process's /status. Only what the tests and the demo look at is

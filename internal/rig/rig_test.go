@@ -67,6 +67,18 @@ type testPair struct {
 	t *testing.T
 }
 
+// serverConninfo is where a node's server is reached, relayConninfo where a node's
+// helper reaches the other node's relay.
+func (p *Pair) serverConninfo(n *Node) string { return serverConninfo(p.ports[n.Name]) }
+
+func (p *Pair) relayConninfo(n *Node) string {
+	other := p.A
+	if n == p.A {
+		other = p.B
+	}
+	return relayConninfo(p.ports[other.Name+"-relay"])
+}
+
 func newTestPair(t *testing.T, major int, mode Mode) *testPair {
 	t.Helper()
 	return newTestPairOf(t, major, Config{Mode: mode, Flags: []string{"--advance-interval", "1s"}})
