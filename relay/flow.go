@@ -54,7 +54,8 @@ type Flow struct {
 
 	first    bool         // a frame has begun: the peer speaks PostgreSQL
 	raw      bool         // no frames any more: forward everything
-	rest     int          // bytes of the current frame still to come
+	frame    int          // size of the last frame that began
+	rest     int          // bytes of it still to come
 	taking   bool         // they are taken out
 	oversize bool         // and thrown away
 	capture  []byte       // what was taken of the current frame so far
@@ -165,6 +166,26 @@ func (f *Flow) AtBoundary() bool { return !f.raw && f.rest == 0 }
 // position before the first XLogData.
 func (f *Flow) Position() protocol.LSN { return f.position }
 
+// Unseen returns how many bytes of the current frame are still to come and are
+// forwarded whatever they are. They may be passed on without a look, up to that
+// many, and told to Pass.
+func (f *Flow) Unseen() int {
+	if f.taking {
+		return 0
+	}
+	return f.rest
+}
+
+// Pass notes that n bytes have come and are forwarded, of those that Unseen
+// returned.
+func (f *Flow) Pass(n int) {
+	f.rest -= n
+	f.offset += int64(n)
+	if f.rest == 0 {
+		f.position = f.pending
+	}
+}
+
 // Scan deals with b, which begins where the last Used ended. The Verdict is
 // valid until the next call, and Taken may alias b.
 func (f *Flow) Scan(b []byte) *Verdict {
@@ -178,7 +199,7 @@ func (f *Flow) Scan(b []byte) *Verdict {
 			f.pass(b, v)
 			continue
 		}
-		if n := f.wholeWAL(b[v.Used:]); n > 0 {
+		if n := f.whole(b[v.Used:]); n > 0 {
 			v.keep(n)
 			v.Used += n
 		}
@@ -197,7 +218,7 @@ func (f *Flow) Scan(b []byte) *Verdict {
 		case next.drop:
 			v.Used += next.size
 		case next.size > 0:
-			f.rest, f.taking, f.capture, f.oversize = next.size, next.take, nil, next.size > f.maxTaken()
+			f.frame, f.rest, f.taking, f.capture, f.oversize = next.size, next.size, next.take, nil, next.size > f.maxTaken()
 		case !f.raw: // more bytes are needed
 			f.offset += int64(v.Used)
 			return v

@@ -116,23 +116,31 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 	return forward
 }
 
-// wholeWAL returns the length of all XLogData frames that b begins with and has
+// whole returns the length of all XLogData frames that b begins with and has
 // whole, but for those at 0/0. It is decide for what most of a stream is, at a
 // tenth of the time.
-func (f *Flow) wholeWAL(b []byte) (n int) {
-	const head = protocol.FrameHeaderLen + protocol.XLogDataHeaderLen
+func (f *Flow) whole(b []byte) (n int) {
+	const (
+		data  = protocol.FrameHeaderLen + protocol.XLogDataHeaderLen
+		start = protocol.FrameHeaderLen + 1
+	)
 	if f.dir == Upstream || f.conv.stream != streamPhysical {
 		return 0
 	}
-	for len(b)-n >= head && b[n] == protocol.FrameCopyData && b[n+protocol.FrameHeaderLen] == protocol.MsgXLogData {
-		size := 1 + int(binary.BigEndian.Uint32(b[n+1:]))
-		start := protocol.LSN(binary.BigEndian.Uint64(b[n+protocol.FrameHeaderLen+1:]))
-		if size < head || size > len(b)-n || start == protocol.InvalidLSN {
+	at, size := f.position, f.frame
+	for len(b)-n >= data {
+		head := b[n : n+data]
+		first := binary.BigEndian.Uint64(head) // type, length, type of the message
+		length := 1 + int(uint32(first>>24))
+		lsn := protocol.LSN(binary.BigEndian.Uint64(head[start:]))
+		if byte(first>>56) != protocol.FrameCopyData || byte(first>>16) != protocol.MsgXLogData ||
+			length < data || length > len(b)-n || lsn == protocol.InvalidLSN {
 			break
 		}
-		f.position = start + protocol.LSN(size-head)
-		n += size
+		at, size = lsn+protocol.LSN(length-data), length
+		n += length
 	}
+	f.position, f.frame = at, size
 	return n
 }
 

@@ -16,6 +16,7 @@ type pump struct {
 	from *wire
 	to   *wire
 	in   inbox
+	pipe pipe // for the rest of large frames
 
 	// speaker says what of ours goes between the frames; nil when nothing does.
 	speaker speaker
@@ -44,12 +45,12 @@ type speaker interface {
 // WAL comes first.
 func (p *pump) run() error {
 	defer p.in.release()
+	defer p.pipe.close()
 	for first := true; ; first = false {
-		var err error
-		if !first || p.in.n == 0 { // the startup may have left bytes over
-			err = p.from.read(&p.in, !p.more)
-		}
+		unseen, err := p.read(first)
 		switch {
+		case err == nil && unseen > 0:
+			err = p.forwardUnseen(unseen)
 		case err == nil:
 			err = p.forward()
 		case isTimeout(err):
@@ -66,6 +67,22 @@ func (p *pump) run() error {
 			return err
 		}
 	}
+}
+
+// read waits for bytes and puts them into the inbox; or, where nobody needs to
+// see them, into the pipe, and says how many. The startup may have left some over.
+func (p *pump) read(first bool) (unseen int, err error) {
+	if first && p.in.n > 0 {
+		return 0, nil
+	}
+	if p.unseen() {
+		n, err := p.pipe.fill(p.from, p.flow.Unseen())
+		if !errors.Is(err, errNoPipe) {
+			return n, err
+		}
+	}
+	p.in.most = p.readSize()
+	return 0, p.from.read(&p.in, !p.more)
 }
 
 // peer names the side that is read.
@@ -98,7 +115,10 @@ func (p *pump) forward() error {
 	if answer {
 		p.s.upstream.nudge() // the other pump writes downstream
 	}
-	if err := v.each(b, own, p.write); err != nil {
+	p.to.goesOn(own == nil && p.unseen())
+	err := v.each(b, own, p.write)
+	p.to.goesOn(false)
+	if err != nil {
 		return err
 	}
 	p.in.consume(v.Used)

@@ -19,8 +19,9 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // inbox holds the bytes that were read and are not dealt with yet. It has a
 // buffer only while there are some.
 type inbox struct {
-	buf *[bufferSize]byte
-	n   int
+	buf  *[bufferSize]byte
+	n    int
+	most int // to read at once; 0: all that fits
 }
 
 func (in *inbox) bytes() []byte {
@@ -34,6 +35,9 @@ func (in *inbox) bytes() []byte {
 func (in *inbox) room() []byte {
 	if in.buf == nil {
 		in.buf = buffers.Get().(*[bufferSize]byte)
+	}
+	if in.most > 0 {
+		return in.buf[in.n:min(in.n+in.most, bufferSize)]
 	}
 	return in.buf[in.n:]
 }
@@ -141,6 +145,14 @@ func (w *wire) readOnce(in *inbox, wait bool) error {
 	}
 	return err
 }
+
+// bare reports whether the bytes on the socket are those of the session, and
+// nobody records them.
+func (w *wire) bare() bool { return w.raw != nil && w.record == nil }
+
+// goesOn says whether more is written right behind the next writes: they may wait
+// for it, to leave in one packet. It is for raw connections only.
+func (w *wire) goesOn(more bool) { w.writing.more = more }
 
 // write writes all of b.
 func (w *wire) write(b []byte) error {

@@ -82,13 +82,18 @@ func (w *wire) rawRead(in *inbox, wait bool) error {
 type rawWriting struct {
 	call  func(fd uintptr) (done bool) // try
 	b     []byte
+	more  bool // see goesOn
 	errno syscall.Errno
 }
 
 // try writes what it can; false asks to be called again when there is room.
 func (w *rawWriting) try(fd uintptr) (done bool) {
+	flags := uintptr(syscall.MSG_NOSIGNAL)
+	if w.more {
+		flags |= syscall.MSG_MORE
+	}
 	for len(w.b) > 0 {
-		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&w.b[0])), uintptr(len(w.b)))
+		n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&w.b[0])), uintptr(len(w.b)), flags, 0, 0)
 		switch e {
 		case 0:
 			w.b = w.b[n:]
@@ -112,7 +117,7 @@ func (w *wire) rawWrite(b []byte) error {
 	case err != nil:
 		return err
 	case r.errno != 0:
-		return os.NewSyscallError("write", r.errno)
+		return os.NewSyscallError("send", r.errno)
 	default:
 		return nil
 	}

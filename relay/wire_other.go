@@ -14,7 +14,10 @@ func rawConn(syscall.Conn) syscall.RawConn { return nil }
 // rawReading and rawWriting are what a raw connection keeps elsewhere.
 type (
 	rawReading struct{ call func(uintptr) bool }
-	rawWriting struct{ call func(uintptr) bool }
+	rawWriting struct {
+		call func(uintptr) bool
+		more bool
+	}
 )
 
 func (*rawReading) try(uintptr) bool { return true }
