@@ -1,12 +1,6 @@
 package pcap
 
-import (
-	"encoding/binary"
-	"net/netip"
-
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-)
+import "encoding/binary"
 
 // Link types (www.tcpdump.org/linktypes.html).
 const (
@@ -57,77 +51,4 @@ func network(link uint32, b []byte) []byte {
 		return nil
 	}
 	return b[head:]
-}
-
-// segment is the TCP segment in a packet.
-type segment struct {
-	from, to netip.AddrPort
-	tcp      layers.TCP
-	payload  []byte
-	missing  int // bytes of the payload that were not captured
-}
-
-// decoder takes packets apart. It keeps what it would else allocate.
-type decoder struct {
-	v4  layers.IPv4
-	v6  layers.IPv6
-	seg segment
-}
-
-// decode returns the TCP segment in an IP packet; nil when there is none.
-func (d *decoder) decode(ip []byte) *segment {
-	var from, to netip.Addr
-	length := 0 // of the TCP segment, as IP says
-	var body []byte
-	switch ip[0] >> 4 {
-	case 4:
-		if d.v4.DecodeFromBytes(ip, gopacket.NilDecodeFeedback) != nil || d.v4.Protocol != layers.IPProtocolTCP ||
-			d.v4.FragOffset != 0 || d.v4.Flags&layers.IPv4MoreFragments != 0 {
-			return nil
-		}
-		from, _ = netip.AddrFromSlice(d.v4.SrcIP)
-		to, _ = netip.AddrFromSlice(d.v4.DstIP)
-		body = d.v4.Payload
-		length = int(d.v4.Length) - int(d.v4.IHL)*4
-	case 6:
-		if d.v6.DecodeFromBytes(ip, gopacket.NilDecodeFeedback) != nil {
-			return nil
-		}
-		from, _ = netip.AddrFromSlice(d.v6.SrcIP)
-		to, _ = netip.AddrFromSlice(d.v6.DstIP)
-		var ok bool
-		if body, ok = upperLayer(d.v6.NextHeader, d.v6.Payload); !ok {
-			return nil
-		}
-		length = int(d.v6.Length) - (len(d.v6.Payload) - len(body))
-	default:
-		return nil
-	}
-	s := &d.seg
-	if s.tcp.DecodeFromBytes(body, gopacket.NilDecodeFeedback) != nil {
-		return nil
-	}
-	s.from = netip.AddrPortFrom(from.Unmap(), uint16(s.tcp.SrcPort))
-	s.to = netip.AddrPortFrom(to.Unmap(), uint16(s.tcp.DstPort))
-	s.payload = s.tcp.Payload
-	s.missing = max(0, length-len(body))
-	return s
-}
-
-// upperLayer passes over IPv6's extension headers (RFC 8200), up to TCP.
-func upperLayer(next layers.IPProtocol, b []byte) ([]byte, bool) {
-	for range 8 {
-		switch next {
-		case layers.IPProtocolTCP:
-			return b, true
-		case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Routing, layers.IPProtocolIPv6Destination:
-			if len(b) < 8 || len(b) < 8+int(b[1])*8 {
-				return nil, false
-			}
-			next, b = layers.IPProtocol(b[0]), b[8+int(b[1])*8:]
-		default:
-			return nil, false
-		}
-	}
-	return nil, false
 }

@@ -48,7 +48,7 @@ type Reader struct {
 	file    *file
 	cfg     Config
 	sink    Sink
-	dec     decoder
+	segment segment // of the packet at hand
 	account Account
 
 	conns  map[[2]netip.AddrPort]*connection
@@ -121,11 +121,8 @@ func (c *counted) Read(b []byte) (int, error) {
 // packet deals with one packet.
 func (r *Reader) packet(p *packet) {
 	ip := network(p.link, p.data)
-	var s *segment
-	if ip != nil {
-		s = r.dec.decode(ip)
-	}
-	if s == nil {
+	s := &r.segment
+	if ip == nil || !s.decode(ip) {
 		r.account.Headers += int64(len(p.data))
 		return
 	}
@@ -136,8 +133,8 @@ func (r *Reader) packet(p *packet) {
 		return
 	}
 	h := &c.halves[from]
-	seq := s.tcp.Seq
-	if s.tcp.SYN {
+	seq := s.seq
+	if s.has(flagSYN) {
 		if !h.started {
 			h.begin(seq + 1)
 			h.initial = seq
@@ -151,10 +148,10 @@ func (r *Reader) packet(p *packet) {
 			seq: seq, time: p.time, offset: p.offset + int64(at), data: s.payload, missing: s.missing,
 		}, r.deliverTo(c, from), r.lostOf(c, from))
 	}
-	if s.tcp.FIN || s.tcp.RST {
+	if s.has(flagFIN) || s.has(flagRST) {
 		h.ended = true
 	}
-	if s.tcp.RST || c.halves[0].ended && c.halves[1].ended && len(c.halves[0].early)+len(c.halves[1].early) == 0 {
+	if s.has(flagRST) || c.halves[0].ended && c.halves[1].ended && len(c.halves[0].early)+len(c.halves[1].early) == 0 {
 		r.close(c)
 	}
 }
@@ -168,24 +165,24 @@ func (r *Reader) connection(s *segment, t int64) (c *connection, from int) {
 	}
 	r.used++
 	c = r.conns[key]
-	opens := s.tcp.SYN && !s.tcp.ACK
-	if c != nil && opens && (!c.halves[from].started || c.halves[from].initial != s.tcp.Seq) {
+	opens := s.has(flagSYN) && !s.has(flagACK)
+	if c != nil && opens && (!c.halves[from].started || c.halves[from].initial != s.seq) {
 		r.close(c) // the port is used again
 		c = nil
 	}
 	if c == nil {
-		if !s.tcp.SYN && len(s.payload)+s.missing == 0 {
+		if !s.has(flagSYN) && len(s.payload)+s.missing == 0 {
 			return nil, 0
 		}
 		if len(r.conns) >= maxConnections {
 			r.dropIdlest()
 		}
-		c = &connection{ends: key, opener: -1, late: !s.tcp.SYN}
+		c = &connection{ends: key, opener: -1, late: !s.has(flagSYN)}
 		r.conns[key] = c
 	}
-	if s.tcp.SYN && c.opener < 0 {
+	if s.has(flagSYN) && c.opener < 0 {
 		c.opener = from
-		if s.tcp.ACK {
+		if s.has(flagACK) {
 			c.opener = 1 - from
 		}
 	}
