@@ -83,13 +83,19 @@ func noCommand(c *cli.Context) error {
 // environment: an error names the one that is wrong.
 type given map[string]bool
 
-type givenKey struct{}
-
-func withGiven(ctx context.Context, g given) context.Context {
-	return context.WithValue(ctx, givenKey{}, g)
+// invocation is what the program was started with.
+type invocation struct {
+	args  []string
+	given given
 }
 
-func givenFrom(ctx context.Context) given {
-	g, _ := ctx.Value(givenKey{}).(given)
-	return g
+type invocationKey struct{}
+
+func withInvocation(ctx context.Context, l invocation) context.Context {
+	return context.WithValue(ctx, invocationKey{}, l)
+}
+
+func invocationFrom(ctx context.Context) invocation {
+	l, _ := ctx.Value(invocationKey{}).(invocation)
+	return l
 }

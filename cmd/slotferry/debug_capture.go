@@ -48,7 +48,7 @@ func runDebugCapture(c *cli.Context) (err error) {
 	if cfg.Path == "" {
 		s.problems = append(s.problems, withHint(errors.New("--out is needed"), "Name the file to write to."))
 	}
-	p, err := newProcess(s)
+	p, err := newProcess(s, nil)
 	if err != nil {
 		return err
 	}

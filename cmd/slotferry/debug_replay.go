@@ -71,7 +71,7 @@ func runDebugReplay(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(c.App.ErrWriter, level, conninfo.NewRedactor()).With().Str("command", "replay").Logger()
+	log := newLogger(c.App.ErrWriter, newLogLevel(level), conninfo.NewRedactor()).With().Str("command", "replay").Logger()
 	log.Info().Str("listen", l.Addr().String()).Msg("replay is listening")
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -42,6 +42,10 @@ var errNotReady = &statusError{exitFailed, nil}
 // nobody was reached.
 var errNoneReached = &statusError{exitUnreachable, nil}
 
+// errPrinted ends a command whose result was already printed and was all that was
+// asked for.
+var errPrinted = &statusError{exitOK, nil}
+
 func usageError(err error) error {
 	if err == nil {
 		return nil
@@ -86,12 +90,24 @@ func report(w io.Writer, err error) int {
 		status, err = s.status, s.err
 	}
 	for _, problem := range problems(err) {
-		fmt.Fprintf(w, "slotferry: %s\n", oneLine(problem.Error()))
+		narrow(w, "slotferry: "+oneLine(problem.Error()))
 		if hint := hintOf(problem); hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", oneLine(hint))
+			narrow(w, "hint: "+oneLine(hint))
 		}
 	}
 	return status
+}
+
+// narrow prints one sentence in lines of at most helpWidth columns, the further
+// ones indented. A single long word, as a path, stays whole.
+func narrow(w io.Writer, text string) {
+	const indent = "  "
+	for i, line := range wrap(text, helpWidth-len(indent)) {
+		if i > 0 {
+			line = indent + line
+		}
+		fmt.Fprintln(w, line)
+	}
 }
 
 // problems takes joined errors apart.
@@ -114,4 +130,13 @@ func problems(err error) []error {
 // secret.
 func oneLine(text string) string {
 	return conninfo.Redact(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+}
+
+// withoutStatus takes an error's exit status off.
+func withoutStatus(err error) error {
+	var s *statusError
+	if errors.As(err, &s) {
+		return s.err
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/internal/statusdoc"
@@ -49,7 +50,7 @@ func commandLine(ctx context.Context, t *testing.T, env []string, args ...string
 // outcome is what a finished command left.
 type outcome struct {
 	status         int
-	stdout, stderr string
+	stdout, stderr string // stderr with every sentence in one line
 }
 
 // execute runs the command to its end.
@@ -65,7 +66,20 @@ func execute(t *testing.T, env []string, stdin string, args ...string) outcome {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	narrowEnough(t, stderr.String())
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), strings.ReplaceAll(stderr.String(), "\n  ", " ")}
+}
+
+// narrowEnough checks that errors fit a terminal, but for what is one word. Lines
+// of the log are not errors.
+func narrowEnough(t *testing.T, stderr string) {
+	t.Helper()
+	for line := range strings.Lines(stderr) {
+		text := strings.TrimSpace(line)
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth && strings.Contains(text, " ") && !strings.HasPrefix(text, "{") {
+			t.Errorf("a line of standard error is wider than %d columns: %s", helpWidth, line)
+		}
+	}
 }
 
 // waitLong bounds every wait.

@@ -34,7 +34,7 @@ to, not before: "slotferry status" says which are, and why others are not.`,
 			texts("listen", "accept the walreceiver's connection on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable. Default: off, the standby streams from the relay itself"),
 			text("upstream", "", "`CONNINFO` of the relay; several hosts are tried in order"),
 			yes("drop-all", "drop every slot that a helper with this --state-dir has made on the standby, and end: to take slotferry out of service. --upstream is not needed"),
-		}, standbyFlags(), onceFlags(), proxyFlags(), processFlags()),
+		}, standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runHelper,
 	}
 }
@@ -44,12 +44,8 @@ func runHelper(c *cli.Context) error {
 		return runDropAll(c)
 	}
 	s := newSettings(c)
-	listen, upstream := s.listen("listen", false), s.conninfo("upstream", true)
-	helper := s.helper()
-	if c.Bool("dry-run") && len(listen) > 0 {
-		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
-	}
-	p, err := newProcess(s)
+	listen, upstream, helper := s.helperCommand()
+	p, err := newProcess(s, func(again *settings) { again.helperCommand() })
 	if err != nil {
 		return err
 	}
@@ -79,6 +75,19 @@ func runHelper(c *cli.Context) error {
 	p.add("relay", p.relay.Run)
 	p.add("upstream watch", upstreamWatch{relay: p.relay, helper: p.helper}.run)
 	return p.run(c.Context)
+}
+
+// helperCommand reads the flags of helper.
+func (s *settings) helperCommand() (listen []string, upstream string, cfg decoder.Config) {
+	listen, upstream, cfg = s.listen("listen", false), s.conninfo("upstream", true), s.helper()
+	s.dryRun(listen)
+	return listen, upstream, cfg
+}
+
+func (s *settings) dryRun(listen []string) {
+	if s.c.Bool("dry-run") && len(listen) > 0 {
+		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
+	}
 }
 
 // helper reads the flags of standbyFlags.

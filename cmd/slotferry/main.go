@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	args = helpWord(args)
 	given, err := checkArgs(app, args)
 	if err == nil {
-		err = app.RunContext(withGiven(ctx, given), args)
+		err = app.RunContext(withInvocation(ctx, invocation{args, given}), args)
 	}
 	return report(std.err, err)
 }

@@ -27,6 +27,7 @@ type process struct {
 	started  time.Time
 	host     string
 	log      zerolog.Logger
+	level    *logLevel
 	redactor *conninfo.Redactor
 	metrics  *prometheus.Registry
 
@@ -39,6 +40,9 @@ type process struct {
 	inherited []net.Listener   // from the service manager
 
 	services []service
+
+	settings *settings       // in force; those that cannot be reloaded are as they were at the start
+	read     func(*settings) // reads every setting of the command; nil: it has no file
 }
 
 // service is one part of a process.
@@ -48,16 +52,24 @@ type service struct {
 }
 
 // newProcess reads the flags that all have in common. It is called when all
-// settings have been read.
-func newProcess(s *settings) (*process, error) {
+// settings have been read; read does that once more, for a reload.
+func newProcess(s *settings, read func(*settings)) (*process, error) {
 	address, level := s.httpAddress(), s.logLevel()
 	var serverTLS *relay.ServerTLS
 	var inherited []net.Listener
 	if s.has("tls-cert") { // the command may listen for replication connections
 		serverTLS, inherited = s.tls(), s.inherit()
 	}
+	if s.look {
+		if err := printConfig(s); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.err(); err != nil {
 		return nil, err
+	}
+	if s.look {
+		return nil, errPrinted
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -66,9 +78,9 @@ func newProcess(s *settings) (*process, error) {
 	p := &process{
 		command: s.c.Command.Name, started: time.Now(), host: host,
 		redactor: conninfo.NewRedactor(s.conninfos...), metrics: prometheus.NewRegistry(),
-		tls: serverTLS, inherited: inherited,
+		tls: serverTLS, inherited: inherited, level: newLogLevel(level), settings: s, read: read,
 	}
-	p.log = newLogger(s.c.App.ErrWriter, level, p.redactor).With().Str("command", p.command).Logger()
+	p.log = newLogger(s.c.App.ErrWriter, p.level, p.redactor).With().Str("command", p.command).Logger()
 	p.metrics.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		statusserver.NewCollector(p.document),

@@ -137,7 +137,7 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll.Require(t, waitLong, "SIGHUP in the log", func(context.Context) (bool, string) {
-		return strings.Contains(relay.log(), "all else is unchanged"), relay.log()
+		return strings.Contains(relay.log(), "SIGHUP: configuration read again"), relay.log()
 	})
 	if status := relay.end(t, syscall.SIGINT); status != exitOK {
 		t.Errorf("exit status after SIGINT is %d", status)

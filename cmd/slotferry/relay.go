@@ -30,28 +30,38 @@ for the primary's own record. Next: "slotferry helper" beside each standby.`,
 			text("upstream", "", "`CONNINFO` of the server to relay to; several hosts are tried in order. User, password and database in it are for reading slots: each session through the relay brings its own"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, slotSourceFlags(), proxyFlags(), processFlags()),
+		}, slotSourceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runRelay,
 	}
 }
 
+// relaySettings are those of relay alone.
+type relaySettings struct {
+	listen   []string
+	upstream string
+	source   relay.SlotSourceConfig
+}
+
+func (s *settings) relay() relaySettings {
+	r := relaySettings{listen: s.listen("listen", true), upstream: s.conninfo("upstream", true)}
+	r.source = s.slotSource(r.upstream)
+	return r
+}
+
 func runRelay(c *cli.Context) error {
 	s := newSettings(c)
-	listen, upstream := s.listen("listen", true), s.conninfo("upstream", true)
-	source := s.slotSource(s.conninfo("slots", false), upstream)
-	if text := c.String("helper-url"); text != "" {
-		source.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
-	}
-	p, err := newProcess(s)
+	cfg := s.relay()
+	p, err := newProcess(s, func(again *settings) { again.relay() })
 	if err != nil {
 		return err
 	}
+	source := cfg.source
 	source.Logger = p.log.With().Str("part", "slot source").Logger()
 	if p.source, err = relay.NewSlotSource(source); err != nil {
 		return usageError(err)
 	}
 	p.relay, err = relay.New(relay.Config{
-		Listen: listen, Upstream: upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
+		Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 		Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 	})
 	if err != nil {
@@ -62,23 +72,30 @@ func runRelay(c *cli.Context) error {
 	return p.run(c.Context)
 }
 
-// slotSource reads the flags of slotSourceFlags. conninfo may be "": then slots
-// are read from where WAL comes from.
-func (s *settings) slotSource(conninfo, upstream string) relay.SlotSourceConfig {
-	if conninfo == "" {
-		conninfo = upstream
-	}
+// slotSource reads the flags of slotSourceFlags, and where to read slots: without
+// --slots from where WAL comes from.
+func (s *settings) slotSource(upstream string) relay.SlotSourceConfig {
 	cfg := relay.SlotSourceConfig{
-		Conninfo:     conninfo,
+		Conninfo:     s.conninfo("slots", false),
 		Heartbeat:    s.duration("interval", 100*time.Millisecond, 10*time.Second),
 		PollInterval: s.duration("poll-interval", 10*time.Millisecond, 10*time.Second),
-		SlotFilters: relay.SlotFilters{
-			Include: s.globs("slot"), Exclude: s.globs("exclude-slot"), Databases: s.globs("database"),
-			IncludeTableSync: s.c.Bool("include-table-sync"),
-		},
+		SlotFilters:  s.slotFilters(),
+	}
+	if cfg.Conninfo == "" {
+		cfg.Conninfo = upstream
+	}
+	if text := s.c.String("helper-url"); text != "" {
+		cfg.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
 	}
 	if len(s.problems) == 0 && cfg.PollInterval > cfg.Heartbeat {
 		s.problem("poll-interval", "", fmt.Errorf("%v is longer than --interval, %v", cfg.PollInterval, cfg.Heartbeat))
 	}
 	return cfg
+}
+
+func (s *settings) slotFilters() relay.SlotFilters {
+	return relay.SlotFilters{
+		Include: s.globs("slot"), Exclude: s.globs("exclude-slot"), Databases: s.globs("database"),
+		IncludeTableSync: s.c.Bool("include-table-sync"),
+	}
 }

@@ -21,22 +21,31 @@ import (
 // settings reads a command's flags and collects all that is wrong with them.
 type settings struct {
 	c         *cli.Context
-	given     given
+	ran       invocation
+	values    map[string]*value
+	look      bool     // nothing is started: addresses and directories are not tried
 	conninfos []string // for the redactor
 	problems  []error
 
 	secretInArgs bool // a conninfo on the command line holds one
 }
 
-func newSettings(c *cli.Context) *settings { return &settings{c: c, given: givenFrom(c.Context)} }
+func newSettings(c *cli.Context) *settings {
+	s := &settings{c: c, ran: invocationFrom(c.Context), look: c.Bool("print-config")}
+	s.values = values(c, s.ran.given, s.readConfig())
+	return s
+}
 
 // err returns all problems, nil when there are none.
 func (s *settings) err() error { return usageError(errors.Join(s.problems...)) }
 
-// source names what the operator has to change: the flag, or the variable of the
-// environment that the value came from.
+// source names what the operator has to change: the flag, the variable of the
+// environment, or the line in the file that the value came from.
 func (s *settings) source(name string) string {
-	if _, ok := os.LookupEnv(envName(name)); ok && !s.given[name] {
+	if v := s.values[name]; v != nil {
+		return v.source(name)
+	}
+	if _, ok := os.LookupEnv(envName(name)); ok && !s.ran.given[name] { // --config itself
 		return envName(name)
 	}
 	return "--" + name
@@ -59,7 +68,7 @@ func (s *settings) conninfo(name string, required bool) string {
 			fmt.Sprintf("Set it, or %s: 'host=... port=... user=...' or a postgres:// URI.", envName(name))))
 	case value != "":
 		s.conninfos = append(s.conninfos, value)
-		s.secretInArgs = s.secretInArgs || s.given[name] && len(conninfo.Secrets(value)) > 0
+		s.secretInArgs = s.secretInArgs || s.ran.given[name] && len(conninfo.Secrets(value)) > 0
 		if err := conninfo.Check(value); err != nil {
 			s.problem(name, "", err)
 		}
@@ -71,19 +80,28 @@ func (s *settings) conninfo(name string, required bool) string {
 // service manager hands over counts too.
 func (s *settings) listen(name string, required bool) []string {
 	addrs := s.c.StringSlice(name)
-	if len(addrs) == 0 && required && inheritedFDs() == 0 {
+	if len(addrs) == 0 && required && inheritedFDs() == 0 && !s.look {
 		s.problems = append(s.problems, withHint(fmt.Errorf("--%s is needed", name),
 			"For example --"+name+" 127.0.0.1:6432. Without a host, :6432, it listens on all addresses."))
 	}
 	for _, a := range addrs {
-		l, err := relay.Listen(a)
-		if err != nil {
+		if err := s.tryReplicationAddress(a); err != nil {
 			s.problem(name, hintOf(err), err)
-			continue
 		}
-		_ = l.Close() // it was only tried
 	}
 	return addrs
+}
+
+func (s *settings) tryReplicationAddress(address string) error {
+	if s.look {
+		_, _, err := relay.ListenAddress(address)
+		return err
+	}
+	l, err := relay.Listen(address)
+	if err == nil {
+		_ = l.Close() // it was only tried
+	}
+	return err
 }
 
 // tls reads the files of a certificate; nil without one.
@@ -109,6 +127,9 @@ func (s *settings) tls() *relay.ServerTLS {
 func (s *settings) tryListen(name, address string) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		s.problem(name, "Write it as HOST:PORT, for example 127.0.0.1:6432.", fmt.Errorf("%q is not an address", address))
+		return
+	}
+	if s.look {
 		return
 	}
 	l, err := net.Listen("tcp", address)
@@ -186,6 +207,9 @@ func (s *settings) stateDir() string {
 		s.problems = append(s.problems, withHint(errors.New("--state-dir is needed"),
 			"The helper must remember which slots are its own: give it a directory that outlives restarts."))
 		return ""
+	}
+	if s.look {
+		return dir
 	}
 	const hint = "Make it a directory that the user slotferry runs as can write to."
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -8,9 +8,8 @@ import (
 )
 
 // untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
-// the process at once, by the signal's own default. SIGHUP reads the files of the
-// certificate again. No other setting comes from a file, and flags and environment
-// cannot change while the process runs.
+// the process at once, by the signal's own default. SIGHUP reads the configuration
+// file and the certificate again.
 func (p *process) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan os.Signal, 4)
@@ -42,19 +41,4 @@ func (p *process) watchSignals(ctx context.Context, cancel context.CancelFunc, r
 			return
 		}
 	}
-}
-
-// reload reads the certificate again. One that is no good changes nothing.
-func (p *process) reload() {
-	p.notify(reloading())
-	defer p.notify("READY=1")
-	if p.tls == nil {
-		p.log.Info().Msg("SIGHUP: there is no certificate to read again, all else is unchanged")
-		return
-	}
-	if err := p.tls.Reload(); err != nil {
-		p.log.Error().Err(err).Str("hint", hintOf(err)).Msg("SIGHUP: the certificate cannot be read, the old one stays")
-		return
-	}
-	p.log.Info().Msg("SIGHUP: new sessions get the certificate that was read, all else is unchanged")
 }

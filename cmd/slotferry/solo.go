@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,26 +30,32 @@ status" says which slots are safe to fail over to, and why others are not.`,
 			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags()),
+		}, slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runSolo,
 	}
 }
 
+// soloSettings are those of solo alone.
+type soloSettings struct {
+	relaySettings
+	helper decoder.Config
+}
+
+func (s *settings) solo() soloSettings {
+	r := soloSettings{relaySettings: relaySettings{listen: s.listen("listen", false), upstream: s.conninfo("upstream", true)}}
+	r.source, r.helper = s.slotSource(r.upstream), s.helper()
+	s.dryRun(r.listen)
+	return r
+}
+
 func runSolo(c *cli.Context) error {
 	s := newSettings(c)
-	listen, upstream := s.listen("listen", false), s.conninfo("upstream", true)
-	source := s.slotSource(s.conninfo("slots", false), upstream)
-	if text := c.String("helper-url"); text != "" {
-		source.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
-	}
-	helper := s.helper()
-	if c.Bool("dry-run") && len(listen) > 0 {
-		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
-	}
-	p, err := newProcess(s)
+	cfg := s.solo()
+	p, err := newProcess(s, func(again *settings) { again.solo() })
 	if err != nil {
 		return err
 	}
+	source, helper := cfg.source, cfg.helper
 	source.Logger = p.log.With().Str("part", "slot source").Logger()
 	if p.source, err = relay.NewSlotSource(source); err != nil {
 		return usageError(err)
@@ -65,9 +70,9 @@ func runSolo(c *cli.Context) error {
 	}
 	p.add("slot source", p.source.Run)
 	p.add("slot state", slotState)
-	if len(listen)+len(p.inherited) > 0 {
+	if len(cfg.listen)+len(p.inherited) > 0 {
 		p.relay, err = relay.New(relay.Config{
-			Listen: listen, Upstream: upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
+			Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 			Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 		})
 		if err != nil {

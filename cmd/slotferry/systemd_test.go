@@ -82,7 +82,7 @@ func TestServiceManager(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the process ends with %v", err)
 	}
-	for _, want := range []string{listener.Addr().String(), "the certificate that was read"} {
+	for _, want := range []string{listener.Addr().String(), `"certificate":true`} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, stderr.String())
 		}
