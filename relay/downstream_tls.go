@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/slotferry/slotferry/internal/secretfile"
 )
 
 // TLSFiles are PEM files, as PostgreSQL's ssl_cert_file, ssl_key_file and
@@ -42,12 +44,8 @@ func (t *ServerTLS) Reload() error {
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{alpnPostgres}, DynamicRecordSizingDisabled: true,
 	}
-	errs = append(errs, checkKeyMode(t.files.Key))
-	cert, err := tls.LoadX509KeyPair(t.files.Cert, t.files.Key)
-	if err != nil {
-		errs = append(errs, withHint(fmt.Errorf("load certificate %s with key %s: %w", t.files.Cert, t.files.Key, err),
-			"Both are PEM files, and the key is the one that the certificate was made for."))
-	}
+	cert, err := secretfile.KeyPair(t.files.Cert, t.files.Key)
+	errs = append(errs, err)
 	cfg.Certificates = []tls.Certificate{cert}
 	if t.files.ClientCA != "" {
 		cfg.ClientCAs = x509.NewCertPool()
@@ -66,17 +64,6 @@ func (t *ServerTLS) Reload() error {
 	}
 	t.now.Store(cfg)
 	return nil
-}
-
-// checkKeyMode refuses a key that others can read, as check_ssl_key_file_permissions
-// (be-secure-common.c) does.
-func checkKeyMode(path string) error {
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm()&0o027 == 0 {
-		return nil // a missing file is reported by who loads it
-	}
-	return withHint(fmt.Errorf("private key file %s has group or world access", path),
-		"Give it permissions u=rw,g=r (0640) or less.")
 }
 
 // acceptTLS ends the downstream's TLS here. in holds what was read already.
