@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/internal/preflight"
 	"github.com/slotferry/slotferry/internal/statusdoc"
@@ -33,12 +32,12 @@ says that every slot is safe to fail over to.
 
 Exit status: 0 when nothing failed (warnings do not count), 1 when something
 did, 2 when nobody was reached.`,
-		Flags: []cli.Flag{
+		Flags: join([]cli.Flag{
 			text("upstream", "", "`CONNINFO` of the primary (or of the standby that the standby streams from)"),
 			text("standby", "", "`CONNINFO` of the standby"),
 			texts("url", "`URL` of a running helper or relay, or HOST:PORT; repeatable"),
 			yes("json", "print one JSON document instead of a table"),
-		},
+		}, clientFlags("url")),
 		Action: runCheck,
 	}
 }
@@ -52,18 +51,13 @@ type checkDocument struct {
 	Kind     string              `json:"kind"`
 	OK       bool                `json:"ok"` // nothing failed
 	Findings []preflight.Finding `json:"findings"`
-	Slots    slotCounts          `json:"slots"` // of all --url together
-}
-
-type slotCounts struct {
-	Ready   int `json:"ready"`
-	Pending int `json:"pending"`
-	Blocked int `json:"blocked"`
+	Slots    statusdoc.Counts    `json:"slots"` // of all --url together
 }
 
 // inquiry is what there is to look at, and what came out.
 type inquiry struct {
 	upstreamConninfo, standbyConninfo string
+	client                            *statusdoc.Client
 	urls                              []string
 
 	upstream, standby       *preflight.Server
@@ -73,7 +67,10 @@ type inquiry struct {
 
 func runCheck(c *cli.Context) error {
 	s := newSettings(c)
-	q := inquiry{upstreamConninfo: s.conninfo("upstream", false), standbyConninfo: s.conninfo("standby", false), urls: s.urls(false)}
+	q := inquiry{
+		upstreamConninfo: s.conninfo("upstream", false), standbyConninfo: s.conninfo("standby", false),
+		client: s.client("url"), urls: s.urls(false),
+	}
 	if q.upstreamConninfo == "" && q.standbyConninfo == "" && len(q.urls) == 0 && len(s.problems) == 0 {
 		s.problems = append(s.problems, withHint(errors.New("nothing to check"), "Give --upstream, --standby, --url, or all three."))
 	}
@@ -108,7 +105,7 @@ func (q *inquiry) ask(ctx context.Context) {
 	if q.standbyConninfo != "" {
 		wg.Go(func() { q.standby, q.standbyErr = preflight.Read(ctx, q.standbyConninfo, preflight.Standby) })
 	}
-	wg.Go(func() { q.answers = ask(ctx, q.urls) })
+	wg.Go(func() { q.answers = ask(ctx, q.client, q.urls) })
 	wg.Wait()
 }
 
@@ -136,7 +133,7 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 			continue
 		}
 		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
-		doc.Slots.count(a.Status)
+		doc.Slots = doc.Slots.Plus(a.Status.CountSlots())
 	}
 	for i := range doc.Findings {
 		f := &doc.Findings[i]
@@ -144,22 +141,6 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 		doc.OK = doc.OK && f.Level != preflight.Fail
 	}
 	return doc
-}
-
-func (n *slotCounts) count(d *statusdoc.Document) {
-	if d.Helper == nil {
-		return
-	}
-	for i := range d.Helper.Slots {
-		switch d.Helper.Slots[i].State {
-		case decoder.StateReady:
-			n.Ready++
-		case decoder.StatePending:
-			n.Pending++
-		default:
-			n.Blocked++
-		}
-	}
 }
 
 func printCheck(c *cli.Context, doc *checkDocument) error {

@@ -146,7 +146,7 @@ func TestCheckText(t *testing.T) {
 		{Level: preflight.OK, Side: preflight.Upstream, Setting: "wal_level", Value: "logical", Want: "logical"},
 		{Level: preflight.Fail, Side: preflight.Standby, Setting: "wal_level", Value: "replica", Want: "logical", Change: "set it", Restart: true},
 		{Level: preflight.Skip, Side: preflight.Helper, Setting: "x", Value: "y"},
-	}, Slots: slotCounts{Ready: 2, Blocked: 1}}
+	}, Slots: statusdoc.Counts{Ready: 2, Blocked: 1}}
 	const want = `
       SERVER    SETTING    VALUE    SHOULD BE  TO CHANGE IT
 ok    upstream  wal_level  logical  logical

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/preflight"
 	"github.com/slotferry/slotferry/internal/table"
 )
@@ -31,10 +30,7 @@ func checkText(doc *checkDocument, color bool) string {
 	fmt.Fprintf(&out, "\n%d ok, %d failed, %d warnings, %d not checked\n",
 		counts[preflight.OK], counts[preflight.Fail], counts[preflight.Warn], counts[preflight.Skip])
 	if helper {
-		n := doc.Slots
-		fmt.Fprintln(&out, countSlots(map[decoder.State]int{
-			decoder.StateReady: n.Ready, decoder.StatePending: n.Pending, decoder.StateBlocked: n.Blocked,
-		}))
+		fmt.Fprintln(&out, doc.Slots)
 	} else if doc.OK {
 		fmt.Fprintln(&out, "no helper was asked: --url of one says which slots are ready")
 	}

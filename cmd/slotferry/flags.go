@@ -36,10 +36,21 @@ func join(lists ...[]cli.Flag) []cli.Flag {
 	return all
 }
 
+// clientFlags say how a process is asked by the URL of another flag.
+func clientFlags(url string) []cli.Flag {
+	return []cli.Flag{
+		text(url+"-token-file", "", "`FILE` with the token that the process in --"+url+" asks for"),
+		text(url+"-ca-file", "", "`FILE` (PEM) of the authorities that sign its certificate. Default: those of the system"),
+	}
+}
+
 // processFlags are those of every command that keeps running.
 func processFlags() []cli.Flag {
 	return []cli.Flag{
-		text("http", "", "answer /livez, /readyz, /status, /metrics and a page for people on `HOST:PORT`; it has no password, so use a loopback address. Default: off"),
+		text("http", "", "answer /livez, /readyz, /status, /metrics and a page for people on `HOST:PORT`. On other than a loopback address give it a token and TLS, too. Default: off"),
+		text("http-token-file", "", "let only those see more than /livez who know the token in `FILE`; read again on SIGHUP. Default: everybody who reaches the address"),
+		text("http-tls-cert", "", "speak HTTPS, with the certificate in `FILE` (PEM); read again on SIGHUP"),
+		text("http-tls-key", "", "`FILE` of that certificate's private key"),
 		text("log-level", "info", "log from `LEVEL` on: debug, info, warn or error"),
 	}
 }

@@ -141,6 +141,10 @@ func (d *daemon) document(t *testing.T, what string, check func(*statusdoc.Docum
 	if err != nil {
 		t.Fatal(err)
 	}
+	client, err := statusdoc.NewClient(statusdoc.ClientFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var last *statusdoc.Document
 	poll.Require(t, waitLong, what, func(ctx context.Context) (bool, string) {
 		select {
@@ -148,7 +152,7 @@ func (d *daemon) document(t *testing.T, what string, check func(*statusdoc.Docum
 			t.Fatalf("slotferry ended, %v:\n%s", d.err, d.log())
 		default:
 		}
-		doc, err := statusdoc.Read(ctx, url)
+		doc, err := client.Read(ctx, url)
 		if err != nil {
 			return false, err.Error()
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/slotferry/slotferry/decoder"
+	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/protocol"
 	"github.com/slotferry/slotferry/relay"
 )
@@ -103,6 +104,7 @@ func (s *settings) helper() decoder.Config {
 }
 
 func (p *process) addHelper(cfg decoder.Config) error {
+	p.standby = conninfo.Addresses(cfg.Standby)
 	cfg.Host, cfg.Logger = p.host, p.log.With().Str("part", "helper").Logger()
 	var err error
 	if p.helper, err = decoder.New(cfg); err != nil {

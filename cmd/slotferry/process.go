@@ -29,12 +29,15 @@ type process struct {
 	log      zerolog.Logger
 	level    *logLevel
 	redactor *conninfo.Redactor
+	upstream string // its addresses, for people
+	standby  string
 	metrics  *prometheus.Registry
 
 	relay  *relay.Relay      // nil: none
 	source *relay.SlotSource // nil: none
 	helper *decoder.Helper   // nil: none
 	http   *statusserver.Server
+	access *statusserver.Access // to http; nil: everybody has it
 
 	tls       *relay.ServerTLS // nil: none
 	inherited []net.Listener   // from the service manager
@@ -54,7 +57,7 @@ type service struct {
 // newProcess reads the flags that all have in common. It is called when all
 // settings have been read; read does that once more, for a reload.
 func newProcess(s *settings, read func(*settings)) (*process, error) {
-	address, level := s.httpAddress(), s.logLevel()
+	address, access, level := s.httpAddress(), s.httpAccess(), s.logLevel()
 	var serverTLS *relay.ServerTLS
 	var inherited []net.Listener
 	if s.has("tls-cert") { // the command may listen for replication connections
@@ -79,6 +82,7 @@ func newProcess(s *settings, read func(*settings)) (*process, error) {
 		command: s.c.Command.Name, started: time.Now(), host: host,
 		redactor: conninfo.NewRedactor(s.conninfos...), metrics: prometheus.NewRegistry(),
 		tls: serverTLS, inherited: inherited, level: newLogLevel(level), settings: s, read: read,
+		access: access, upstream: conninfo.Addresses(s.c.String("upstream")),
 	}
 	p.log = newLogger(s.c.App.ErrWriter, p.level, p.redactor).With().Str("command", p.command).Logger()
 	p.metrics.MustRegister(
@@ -87,7 +91,9 @@ func newProcess(s *settings, read func(*settings)) (*process, error) {
 	)
 	p.warn(s, address)
 	if address != "" {
-		p.http, err = statusserver.Listen(statusserver.Config{Listen: address, Document: p.document, Metrics: p.metrics})
+		p.http, err = statusserver.Listen(statusserver.Config{
+			Listen: address, Document: p.document, Metrics: p.metrics, Access: access,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -103,9 +109,17 @@ func (p *process) warn(s *settings, http string) {
 			Msg("a password was given on the command line, where it could be seen for a moment")
 	}
 	host, _, err := net.SplitHostPort(http)
-	if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		p.log.Warn().Str("http", http).Str("hint", "It shows names and positions of slots to who can reach it. Prefer a loopback address.").
-			Msg("the status server has no password and does not listen on loopback")
+	if ip := net.ParseIP(host); err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	if !p.access.Token() {
+		p.log.Warn().Str("http", http).
+			Str("hint", "It shows names and positions of slots to who can reach it. Give it --http-token-file, or a loopback address.").
+			Msg("the status server needs no token and does not listen on loopback")
+	}
+	if !p.access.TLS() {
+		p.log.Warn().Str("http", http).Str("hint", "Give it --http-tls-cert and --http-tls-key, or a loopback address.").
+			Msg("the status server speaks plain text and does not listen on loopback")
 	}
 }
 
@@ -117,6 +131,7 @@ func (p *process) add(name string, run func(context.Context) error) {
 func (p *process) document() statusdoc.Document {
 	d := statusdoc.Document{
 		Version: version.String(), Command: p.command, Host: p.host, Time: time.Now().UTC(), Started: p.started.UTC(),
+		Upstream: p.upstream, Standby: p.standby,
 	}
 	if p.relay != nil {
 		s := p.relay.Status()

@@ -30,7 +30,7 @@ for the primary's own record. Next: "slotferry helper" beside each standby.`,
 			text("upstream", "", "`CONNINFO` of the server to relay to; several hosts are tried in order. User, password and database in it are for reading slots: each session through the relay brings its own"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, slotSourceFlags(), proxyFlags(), processFlags(), configFlags()),
+		}, clientFlags("helper-url"), slotSourceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runRelay,
 	}
 }
@@ -85,7 +85,7 @@ func (s *settings) slotSource(upstream string) relay.SlotSourceConfig {
 		cfg.Conninfo = upstream
 	}
 	if text := s.c.String("helper-url"); text != "" {
-		cfg.Readiness = upstreamHelper{url: s.url("helper-url", text)}.readiness
+		cfg.Readiness = upstreamHelper{s.client("helper-url"), s.url("helper-url", text)}.readiness
 	}
 	if len(s.problems) == 0 && cfg.PollInterval > cfg.Heartbeat {
 		s.problem("poll-interval", "", fmt.Errorf("%v is longer than --interval, %v", cfg.PollInterval, cfg.Heartbeat))

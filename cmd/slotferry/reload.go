@@ -10,7 +10,7 @@ import (
 // string does not: what runs with it has proven itself with that one.
 var reloadable = []string{"slot", "exclude-slot", "database", "include-table-sync", "log-level"}
 
-// reload reads the configuration file and the certificate again, and takes all of
+// reload reads the configuration file, certificates and the token again, and takes all of
 // it that can change in a running process. With an error anywhere it takes nothing.
 func (p *process) reload() {
 	p.notify(reloading())
@@ -22,6 +22,10 @@ func (p *process) reload() {
 		_ = next.logLevel()
 	}
 	err := next.err()
+	access := func() {}
+	if err == nil && p.access != nil {
+		access, err = p.access.Read()
+	}
 	if err == nil && p.tls != nil {
 		err = p.tls.Reload()
 	}
@@ -34,7 +38,8 @@ func (p *process) reload() {
 	}
 	changed, restart := p.settings.differences(next)
 	p.take(next, changed)
-	p.log.Info().Bool("certificate", p.tls != nil).Strs("changed", changed).Strs("needs_restart", restart).
+	access()
+	p.log.Info().Bool("certificate", p.tls != nil).Bool("http_access", p.access != nil).Strs("changed", changed).Strs("needs_restart", restart).
 		Msg("SIGHUP: configuration read again")
 	for _, name := range restart {
 		p.log.Warn().Str("setting", next.source(name)).Str("hint", "Restart slotferry to put it in force.").

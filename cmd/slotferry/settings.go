@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/internal/statusdoc"
+	"github.com/slotferry/slotferry/internal/statusserver"
 	"github.com/slotferry/slotferry/relay"
 )
 
@@ -149,6 +150,30 @@ func (s *settings) httpAddress() string {
 	return address
 }
 
+// httpAccess reads who may ask the status server; nil: everybody.
+func (s *settings) httpAccess() *statusserver.Access {
+	files := statusserver.AccessFiles{
+		Token: s.c.String("http-token-file"), Cert: s.c.String("http-tls-cert"), Key: s.c.String("http-tls-key"),
+	}
+	switch {
+	case files == statusserver.AccessFiles{}:
+		return nil
+	case s.c.String("http") == "":
+		s.problems = append(s.problems, withHint(errors.New("--http-token-file, --http-tls-cert and --http-tls-key have no meaning without --http"),
+			"Give --http the address to answer on: 127.0.0.1:8432."))
+		return nil
+	case (files.Cert == "") != (files.Key == ""):
+		s.problems = append(s.problems, withHint(errors.New("--http-tls-cert and --http-tls-key are needed together"),
+			"The status server speaks HTTPS with both, and HTTP without either."))
+		return nil
+	}
+	access, err := statusserver.LoadAccess(files)
+	for _, e := range problems(err) {
+		s.problem("http", hintOf(e), e)
+	}
+	return access
+}
+
 func (s *settings) duration(name string, least, most time.Duration) time.Duration {
 	d, err := time.ParseDuration(s.c.String(name))
 	switch {
@@ -190,6 +215,15 @@ func (s *settings) globs(name string) []string {
 		}
 	}
 	return list
+}
+
+// client reads the flags of clientFlags.
+func (s *settings) client(url string) *statusdoc.Client {
+	client, err := statusdoc.NewClient(statusdoc.ClientFiles{Token: s.c.String(url + "-token-file"), CA: s.c.String(url + "-ca-file")})
+	for _, e := range problems(err) {
+		s.problem(url, hintOf(e), e)
+	}
+	return client
 }
 
 func (s *settings) url(name, value string) string {

@@ -9,7 +9,7 @@ import (
 
 // untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
 // the process at once, by the signal's own default. SIGHUP reads the configuration
-// file and the certificate again.
+// file, certificates and the token again.
 func (p *process) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan os.Signal, 4)

@@ -30,7 +30,7 @@ status" says which slots are safe to fail over to, and why others are not.`,
 			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
+		}, clientFlags("helper-url"), slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runSolo,
 	}
 }

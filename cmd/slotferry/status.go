@@ -30,12 +30,12 @@ what clears each reason.
 
 Exit status: 0 when all that was asked is ready, 1 when something is not, 2 when
 nobody answered.`,
-		Flags: []cli.Flag{
+		Flags: join([]cli.Flag{
 			texts("url", "`URL` of a process, or HOST:PORT; repeatable"),
 			yes("json", "print a JSON array with a status document for each URL"),
 			yes("watch", "ask again and again, until interrupted"),
 			text("every", "2s", "with --watch, ask every `DURATION`"),
-		},
+		}, clientFlags("url")),
 		Action: runStatus,
 	}
 }
@@ -62,29 +62,29 @@ func (s *settings) urls(required bool) []string {
 
 func runStatus(c *cli.Context) error {
 	s := newSettings(c)
-	urls, every := s.urls(true), s.duration("every", 100*time.Millisecond, time.Hour)
+	client, urls, every := s.client("url"), s.urls(true), s.duration("every", 100*time.Millisecond, time.Hour)
 	if err := s.err(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if !c.Bool("watch") {
-		answers := ask(ctx, urls)
+		answers := ask(ctx, client, urls)
 		if err := printAnswers(c, answers); err != nil {
 			return err
 		}
 		return verdictOf(answers)
 	}
-	return watchStatus(ctx, c, urls, every)
+	return watchStatus(ctx, c, client, urls, every)
 }
 
 // watchStatus prints until ctx ends, and then says what was last true.
-func watchStatus(ctx context.Context, c *cli.Context, urls []string, every time.Duration) error {
+func watchStatus(ctx context.Context, c *cli.Context, client *statusdoc.Client, urls []string, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var last error
 	for {
-		answers := ask(ctx, urls)
+		answers := ask(ctx, client, urls)
 		if ctx.Err() != nil {
 			return last
 		}
@@ -107,12 +107,12 @@ func watchStatus(ctx context.Context, c *cli.Context, urls []string, every time.
 }
 
 // ask reads all documents at once, and returns them in the order of the URLs.
-func ask(ctx context.Context, urls []string) []answer {
+func ask(ctx context.Context, client *statusdoc.Client, urls []string) []answer {
 	answers := make([]answer, len(urls))
 	var wg sync.WaitGroup
 	for i, url := range urls {
 		wg.Go(func() {
-			d, err := statusdoc.Read(ctx, url)
+			d, err := client.Read(ctx, url)
 			answers[i] = answer{URL: url, Status: d, err: err}
 			if err != nil {
 				answers[i].Error = err.Error()

@@ -213,7 +213,11 @@ func TestReadinessOf(t *testing.T) {
 	if got, err := readinessOf(&d); err == nil {
 		t.Errorf("readiness without a helper is %v", got)
 	}
-	served := upstreamHelper{url: serveDocument(t, helperDocument())}
+	client, err := statusdoc.NewClient(statusdoc.ClientFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := upstreamHelper{client, serveDocument(t, helperDocument())}
 	if got, err := served.readiness(t.Context()); err != nil || got["orders_sub"] != protocol.ReadinessReady {
 		t.Errorf("readiness over HTTP is %v, %v", got, err)
 	}

@@ -74,30 +74,11 @@ func (v *statusView) helper(d *statusdoc.Document) {
 		v.line("")
 		v.slots(h.Slots, d.Time)
 	}
-	counts := map[decoder.State]int{}
-	for i := range h.Slots {
-		counts[h.Slots[i].State]++
-	}
 	v.line("")
-	v.line("%s", countSlots(counts))
+	v.line("%v", d.CountSlots())
 	if h.Promotion != nil {
 		v.promotion(h.Promotion)
 	}
-}
-
-// countSlots says how many slots are in which state.
-func countSlots(counts map[decoder.State]int) string {
-	total := counts[decoder.StateReady] + counts[decoder.StatePending] + counts[decoder.StateBlocked]
-	if total == 0 {
-		return "no slots"
-	}
-	text := fmt.Sprintf("%d of %d slots ready", counts[decoder.StateReady], total)
-	for _, s := range []decoder.State{decoder.StatePending, decoder.StateBlocked} {
-		if counts[s] > 0 {
-			text += fmt.Sprintf(", %d %s", counts[s], s)
-		}
-	}
-	return text
 }
 
 func position(head string, l protocol.LSN) string {
@@ -210,11 +191,7 @@ func (v *statusView) relay(d *statusdoc.Document) {
 		}
 		says := ""
 		if s.HelperReport != nil {
-			counts := map[decoder.State]int{}
-			for _, slot := range s.HelperReport.Slots {
-				counts[decoder.State(slot.State)]++
-			}
-			says = countSlots(counts)
+			says = statusdoc.CountReport(s.HelperReport).String()
 		}
 		t.Rows = append(t.Rows, table.Text(fmt.Sprint(s.ID), string(s.Kind), s.State, s.ApplicationName, s.Downstream,
 			lsn(s.Position), messages, says, human.Duration(d.Time.Sub(s.Started))))

@@ -12,10 +12,13 @@ import (
 
 // upstreamHelper asks the helper of the upstream, which is a standby itself,
 // which of its slots are ready.
-type upstreamHelper struct{ url string }
+type upstreamHelper struct {
+	client *statusdoc.Client
+	url    string
+}
 
 func (u upstreamHelper) readiness(ctx context.Context) (map[string]protocol.Readiness, error) {
-	d, err := statusdoc.Read(ctx, u.url)
+	d, err := u.client.Read(ctx, u.url)
 	if err != nil {
 		return nil, err
 	}

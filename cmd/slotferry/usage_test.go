@@ -71,6 +71,15 @@ func TestUsageErrors(t *testing.T) {
 		}},
 		{"poll slower than the heartbeat", nil, []string{"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--interval", "1s", "--poll-interval", "2s"},
 			[]string{"--poll-interval: 2s is longer than --interval, 1s"}},
+		{"every bad setting of the status server", nil, []string{
+			"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--http", "127.0.0.1:0",
+			"--http-token-file", contentsFile(t), "--http-tls-cert", noDir, "--http-tls-key", noDir,
+		}, []string{"--http: token file", "--http: load certificate"}},
+		{"half a certificate", nil, []string{
+			"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--http", "127.0.0.1:0", "--http-tls-key", noDir,
+		}, []string{"--http-tls-cert and --http-tls-key are needed together"}},
+		{"a token for nothing", nil, []string{"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--http-token-file", noDir},
+			[]string{"have no meaning without --http"}},
 		{"nothing to check", nil, []string{"check"}, []string{"nothing to check"}},
 		{"bad check", nil, []string{"check", "--upstream", "x", "--standby", "y", "--url", "ftp://z"}, []string{"--upstream: ", "--standby: ", "--url: "}},
 		{"no url", nil, []string{"status"}, []string{"--url is needed"}},

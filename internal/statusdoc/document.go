@@ -24,6 +24,9 @@ type Document struct {
 	Time    time.Time `json:"time"`    // of this document
 	Started time.Time `json:"started"` // of the process
 
+	Upstream string `json:"upstream"` // addresses, as in --upstream
+	Standby  string `json:"standby"`  // as in --standby; "" where there is no helper
+
 	Ready    bool       `json:"ready"`
 	NotReady []NotReady `json:"not_ready"` // why; empty when ready
 
@@ -39,6 +42,22 @@ func (d *Document) Source() *relay.SlotSourceStatus {
 		return d.Relay.SlotSource
 	}
 	return d.SlotSource
+}
+
+// System returns the system identifier and the timeline of the servers that the
+// process serves; zeros where they are not known yet.
+func (d *Document) System() (identifier uint64, timeline uint32) {
+	if h := d.Helper; h != nil && h.Standby.SystemIdentifier != 0 {
+		identifier, timeline = h.Standby.SystemIdentifier, h.Standby.TimelineID
+		if timeline == 0 { // no walreceiver
+			timeline = h.Upstream.TimelineID
+		}
+		return identifier, timeline
+	}
+	if s := d.Source(); s != nil {
+		return s.SystemIdentifier, s.TimelineID
+	}
+	return 0, 0
 }
 
 // NotReady is one thing that keeps a process from being ready.

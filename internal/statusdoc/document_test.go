@@ -101,10 +101,19 @@ func TestDocumentSurvivesJSON(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	got, err := Read(t.Context(), server.URL)
+	got, err := plainClient(t).Read(t.Context(), server.URL)
 	if err != nil || !reflect.DeepEqual(got, &d) {
 		t.Errorf("read %+v, %v, want %+v", got, err, &d)
 	}
+}
+
+func plainClient(t *testing.T) *Client {
+	t.Helper()
+	c, err := NewClient(ClientFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestReadRefuses(t *testing.T) {
@@ -120,18 +129,19 @@ func TestReadRefuses(t *testing.T) {
 	for _, test := range []struct{ name, url, want string }{
 		{"other status", answer(404, "{}"), "404"},
 		{"redirect", answer(302, "{}"), "302"},
+		{"asks for a token", answer(401, "{}"), "without the right token"},
 		{"not JSON", answer(200, "<html>"), "not a status document"},
 		{"another document", answer(200, `{"kind":"x"}`), `its kind is "x"`},
 	} {
 		var unreachable *UnreachableError
-		if _, err := Read(t.Context(), test.url); err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &unreachable) {
+		if _, err := plainClient(t).Read(t.Context(), test.url); err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &unreachable) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	var unreachable *UnreachableError
-	if _, err := Read(ended, gone); !errors.As(err, &unreachable) || unreachable.Hint() == "" {
+	if _, err := plainClient(t).Read(ended, gone); !errors.As(err, &unreachable) || unreachable.Hint() == "" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,25 +2,77 @@ package statusdoc
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/slotferry/slotferry/internal/secretfile"
 )
 
 // maxDocument bounds what is read of an answer: 10,000 slots take 6 MB.
 const maxDocument = 64 << 20
 
-// Client reads documents. A status server answers at once or not at all, and is
-// never behind a proxy or a redirect.
-var client = &http.Client{
-	Timeout:       5 * time.Second,
-	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// Client reads documents.
+type Client struct {
+	token string // "": none
+	http  *http.Client
+}
+
+// ClientFiles are what a Client needs for a server that does not let everybody
+// in. Empty names are off.
+type ClientFiles struct {
+	Token string // holds the token that the server asks for
+	CA    string // PEM file of the authorities that sign its certificate; "": those of the system
+}
+
+// NewClient reads the files. Its error names all that is wrong with them.
+func NewClient(files ClientFiles) (*Client, error) {
+	var errs []error
+	var token string
+	if files.Token != "" {
+		var err error
+		token, err = secretfile.Token(files.Token)
+		errs = append(errs, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if files.CA != "" {
+		pem, err := os.ReadFile(files.CA)
+		config.RootCAs = x509.NewCertPool()
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("load certificate authorities: %w", err))
+		case !config.RootCAs.AppendCertsFromPEM(pem):
+			errs = append(errs, fmt.Errorf("load certificate authorities: no certificate in %s", files.CA))
+		}
+	}
+	// A status server answers at once or not at all, and is never behind a proxy or
+	// a redirect: the token goes to nobody else.
+	return &Client{token: token, http: &http.Client{
+		Timeout:       5 * time.Second,
+		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, errors.Join(errs...)
+}
+
+// RefusedError means that the server wants a token, or another one.
+type RefusedError struct{ URL string }
+
+// Error names the address.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("read status from %s: it does not let us in without the right token", e.URL)
+}
+
+// Hint returns a sentence that says what to do.
+func (e *RefusedError) Hint() string {
+	return "Give --url-token-file (a relay: --helper-url-token-file) what its --http-token-file holds."
 }
 
 // UnreachableError means that nobody answered.
@@ -65,13 +117,16 @@ func ParseURL(text string) (string, error) {
 
 // Read gets a document from a URL that ParseURL returned. Its error is an
 // *UnreachableError when nobody answered.
-func Read(ctx context.Context, url string) (*Document, error) {
+func (c *Client) Read(ctx context.Context, url string) (*Document, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("read status from %s: %w", url, err)
 	}
 	req.Header.Set("Accept", "application/json")
-	resp, err := client.Do(req)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, &UnreachableError{URL: url, Err: cause(err)}
 	}
@@ -80,7 +135,11 @@ func Read(ctx context.Context, url string) (*Document, error) {
 	if err != nil {
 		return nil, &UnreachableError{URL: url, Err: cause(err)}
 	}
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		return nil, &RefusedError{url}
+	default:
 		return nil, fmt.Errorf("read status from %s: answered %s", url, resp.Status)
 	}
 	var d Document
