@@ -88,14 +88,16 @@ func withinRecord(s Step, row LedgerRow, l *LocalSlot) Step {
 	return s
 }
 
-// rememberTrouble writes down at once what means that a slot must not be handed over
-// at a promotion: the step that would mend it may have to wait. A U that went back
-// is such a thing: a copy decided on the U before may still be under way.
-func rememberTrouble(rows map[string]LedgerRow, tracks map[string]Track) {
+// rememberVerdict writes down at once what decides at a promotion whether a slot is
+// handed over. What is wrong with one: the step that would mend it may have to
+// wait; a U that went back is such a thing, since a copy decided on the U before may
+// still be under way. And that nothing prepared before the flag is left (I-8): a
+// slot that was called ready by that must be so after a restart, too.
+func rememberVerdict(rows map[string]LedgerRow, tracks map[string]Track) {
 	for name, row := range rows {
 		t, seen := tracks[name]
 		if seen && !row.Released && (t.Distrusted != row.Distrusted || t.Consumed != row.Consumed ||
-			t.Confirmed != protocol.InvalidLSN && t.Confirmed < row.UpstreamLSN) {
+			t.TwoPhaseClear != row.TwoPhaseClear || t.Confirmed != protocol.InvalidLSN && t.Confirmed < row.UpstreamLSN) {
 			row.remember(t)
 			rows[name] = row
 		}

@@ -45,7 +45,7 @@ func (h *Helper) look(ctx context.Context) {
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
 	if h.standby.InRecovery {
-		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberTrouble(rows, h.tracks) }))
+		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberVerdict(rows, h.tracks) }))
 	}
 	h.watchReplay()
 	h.act(ctx, &d)

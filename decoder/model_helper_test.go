@@ -98,7 +98,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 	d := Decide(&v)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
-	rememberTrouble(h.rows, h.tracks)
+	rememberVerdict(h.rows, h.tracks)
 	return v, d
 }
 
