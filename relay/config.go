@@ -93,6 +93,10 @@ type Config struct {
 	// Reports is what ModeStrip sends back. nil: nothing.
 	Reports ReportSource
 
+	// HoldBack says behind which standbys logical streams are held back. nil: behind
+	// none.
+	HoldBack *HoldBack
+
 	// TLS is what the relay ends the downstream's TLS with. nil: it does not.
 	TLS *ServerTLS
 
@@ -156,6 +160,9 @@ func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 	}
 	if (c.Sink != nil || c.Reports != nil) && c.Mode != ModeStrip {
 		errs = append(errs, fmt.Errorf("mode %s has no use for a slot message sink or a report source", c.Mode))
+	}
+	if c.HoldBack != nil {
+		errs = append(errs, c.HoldBack.check(&c)...)
 	}
 	errs = append(errs, fillDurations(
 		duration{"handshake timeout", &c.HandshakeTimeout, 60 * time.Second},

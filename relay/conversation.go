@@ -17,8 +17,10 @@ type Conversation struct {
 	outstanding int              // commands that still owe a ReadyForQuery
 	command     protocol.Command // the last one
 	stream      streamKind
-	downDone    bool // the downstream ended its side of the copy, or the session
-	upDone      bool // the upstream ended its side of the copy, or it failed
+	downDone    bool   // the downstream ended its side of the copy, or the session
+	upDone      bool   // the upstream ended its side of the copy, or it failed
+	copyEnded   bool   // the downstream ended its side of this copy: it confirms nothing more
+	streamSlot  string // of START_REPLICATION LOGICAL, where that is certain
 	sidecar     sidecarState
 
 	sidecarAnswered bool // CopyBothResponse was sent
@@ -58,6 +60,10 @@ func (c *Conversation) MaySplice() bool {
 // on after the downstream's CopyDone: messages may be on their way still.
 func (c *Conversation) strips() bool { return c.Marker && c.stream != streamNone && !c.upDone }
 
+// logical reports whether what comes from the upstream is a logical stream's, or
+// may be: on a connection to a database whatever is not certainly physical.
+func (c *Conversation) logical() bool { return c.stream == streamOther && !c.upDone }
+
 // idle reports whether the upstream waits for a command.
 func (c *Conversation) idle() bool {
 	return c.ready && c.outstanding == 0 && c.stream == streamNone && c.sidecar == sidecarNone
@@ -77,7 +83,7 @@ func (c *Conversation) fromDownstream(kind byte, query string) {
 			c.outstanding++
 		}
 	case protocol.FrameCopyDone, protocol.FrameCopyFail, protocol.FrameTerminate:
-		c.downDone = true
+		c.downDone, c.copyEnded = true, true
 	}
 }
 
@@ -92,10 +98,14 @@ func (c *Conversation) fromUpstream(kind byte) (began bool) {
 		c.ready = true
 		c.stream, c.upDone = streamNone, false
 	case protocol.FrameCopyBoth:
-		c.stream, c.upDone, c.downDone = streamOther, false, c.outstanding != 1
-		if c.ready && c.outstanding == 1 && c.command.Kind == protocol.CommandStartPhysical {
+		certain := c.ready && c.outstanding == 1
+		c.stream, c.upDone, c.downDone, c.copyEnded, c.streamSlot = streamOther, false, !certain, false, ""
+		switch {
+		case certain && c.command.Kind == protocol.CommandStartPhysical:
 			c.stream = streamPhysical
 			return true
+		case certain && c.command.Kind == protocol.CommandStartLogical:
+			c.streamSlot = c.command.Slot
 		}
 	case protocol.FrameCopyDone, protocol.FrameErrorResponse, protocol.FrameCommandComplete:
 		c.upDone = true

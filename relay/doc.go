@@ -21,6 +21,9 @@
 // I-13: strip(splice(s)) = s for every stream s, and a downstream that did not
 // ask gets the upstream's bytes exactly.
 //
+// I-19: under hold-back, and on logical streams alone, a keepalive's walEnd may be
+// lowered, messages wait, and keepalives are added. Nothing else is ever changed.
+//
 // WAL comes first: whatever fails on the slot side is counted and logged once
 // per change of state, and the physical stream goes on.
 //

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -28,6 +29,7 @@ const (
 	codeDataCorrupted     = "XX001"
 
 	codeInvalidAuthorization = "28000"
+	codeCannotConnectNow     = "57P03"
 )
 
 func endShutdown() *ending {
@@ -54,6 +56,25 @@ func endFault(err error) *ending {
 		e.hint = "Check the host and port in the upstream conninfo."
 	}
 	return e
+}
+
+// endHeld ends a logical stream that waits for what cannot come.
+func endHeld(d holdDecision) *ending {
+	e := &ending{code: codeConnectionFailure, message: "slotferry ends a logical stream that is held back: its walsender is gone"}
+	if d.Reason == HoldShutdown {
+		e.code = codeAdminShutdown
+		e.message = "slotferry ends a logical stream that is held back: the upstream is shutting down"
+		e.hint = "These standbys have not flushed what comes next: " + strings.Join(d.By, ", ") + "."
+	}
+	return e
+}
+
+// endLost ends a logical stream that is held back when one end of the session is
+// gone.
+func endLost(err error) *ending {
+	return &ending{
+		code: codeConnectionFailure, message: "slotferry ends a logical stream that is held back: " + err.Error(), err: err,
+	}
 }
 
 // say writes the ErrorResponse. Only the goroutine that writes to the

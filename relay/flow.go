@@ -52,12 +52,16 @@ type Flow struct {
 
 	asked uint32 // protocol version of the startup packet
 
+	gate  *holdGate // holds a logical stream back; nil: nothing is held
+	watch bool      // note what standbys have flushed
+
 	first    bool         // a frame has begun: the peer speaks PostgreSQL
 	raw      bool         // no frames any more: forward everything
 	frame    int          // size of the last frame that began
 	rest     int          // bytes of it still to come
 	taking   bool         // they are taken out
 	oversize bool         // and thrown away
+	skipping bool         // they vanish
 	capture  []byte       // what was taken of the current frame so far
 	position protocol.LSN // end of WAL forwarded in whole frames
 	pending  protocol.LSN // position once the current frame is whole
@@ -82,8 +86,16 @@ type Verdict struct {
 	// WALEnd is the end of WAL forwarded up to Boundary.
 	WALEnd protocol.LSN
 
-	// Began is set when a physical stream began: all must be said anew.
-	Began bool
+	// Began is set when a physical stream began: all must be said anew. Ended is set
+	// when the upstream has ended one.
+	Began, Ended bool
+
+	// Held is set when the next message of a logical stream is held back: Used is up
+	// to there.
+	Held bool
+
+	// Flush is the last position a standby said it has flushed; 0/0: it said none.
+	Flush protocol.LSN
 
 	// Taken are the frames taken out, without their headers.
 	Taken []Taken
@@ -170,7 +182,7 @@ func (f *Flow) Position() protocol.LSN { return f.position }
 // forwarded whatever they are. They may be passed on without a look, up to that
 // many, and told to Pass.
 func (f *Flow) Unseen() int {
-	if f.taking {
+	if f.taking || f.skipping {
 		return 0
 	}
 	return f.rest
@@ -219,6 +231,7 @@ func (f *Flow) Scan(b []byte) *Verdict {
 			v.Used += next.size
 		case next.size > 0:
 			f.frame, f.rest, f.taking, f.capture, f.oversize = next.size, next.size, next.take, nil, next.size > f.maxTaken()
+			f.skipping = next.skip
 		case !f.raw: // more bytes are needed
 			f.offset += int64(v.Used)
 			return v
@@ -235,9 +248,10 @@ func (f *Flow) pass(b []byte, v *Verdict) {
 		n = min(n, f.rest)
 		f.rest -= n
 	}
-	if f.taking {
+	switch {
+	case f.taking:
 		f.take(b[v.Used:v.Used+n], v)
-	} else {
+	case !f.skipping:
 		v.keep(n)
 	}
 	v.Used += n
@@ -297,7 +311,7 @@ func (f *Flow) mayOwn() bool {
 
 // MayFlush reports whether b, which the last Scan left over, is forwarded when
 // the peer has ended the connection there. The begin of a frame that would
-// perhaps have been taken out is not.
+// perhaps have been taken out, or held back, is not.
 func (f *Flow) MayFlush(b []byte) bool {
-	return len(b) > 0 && !(f.conv.Marker && b[0] == protocol.FrameCopyData)
+	return len(b) > 0 && !((f.conv.Marker || f.gate != nil) && b[0] == protocol.FrameCopyData)
 }

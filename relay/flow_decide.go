@@ -12,6 +12,7 @@ type step struct {
 	size int    // of the frame
 	take bool   // it is taken out, and handed over when whole
 	drop bool   // it is here whole, and vanishes
+	skip bool   // it vanishes, whole or not
 	own  []byte // it is here whole, and these bytes take its place
 	err  error  // the session ends before it
 }
@@ -47,7 +48,7 @@ func (f *Flow) decide(b []byte, v *Verdict) step {
 	if f.dir == Downstream {
 		return f.decideDownstream(h, b, v)
 	}
-	return f.decideUpstream(h, b)
+	return f.decideUpstream(h, b, v)
 }
 
 // mayOpen reports whether a server's answer to a startup packet may begin so.
@@ -66,6 +67,9 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 	case protocol.FrameCopyData:
 		if f.conv.stream == streamPhysical || f.strip && f.conv.strips() {
 			return f.decideWAL(h, b)
+		}
+		if f.gate != nil && f.conv.logical() {
+			return f.decideLogical(h, b, v)
 		}
 		return forward
 	case protocol.FrameNegotiate:
@@ -112,6 +116,10 @@ func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) st
 		f.position = f.conv.command.StartLSN
 		f.pending = f.position
 		v.Began, v.Boundary = true, -1
+	}
+	v.Ended = v.Ended || f.conv.stream == streamPhysical && f.conv.upDone
+	if f.gate != nil && h.Type == protocol.FrameCopyBoth {
+		f.gate.begin(f.conv)
 	}
 	return forward
 }
@@ -210,13 +218,16 @@ func (f *Flow) decideNegotiate(frame []byte, v *Verdict) step {
 	return step{size: len(frame), own: rest.Append(nil)}
 }
 
-func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte) step {
+func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte, v *Verdict) step {
 	forward := step{size: h.Size()}
 	if f.conv.sidecar != sidecarNone {
 		return f.decideSidecar(h, b)
 	}
 	switch h.Type {
 	case protocol.FrameCopyData:
+		if f.watch && !f.observe(h, b, v) {
+			return step{}
+		}
 		if f.strip || !f.conv.Marker {
 			return forward
 		}

@@ -29,7 +29,7 @@ func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
 	}
 	load := func(v *atomic.Uint64) func() float64 { return func() float64 { return float64(v.Load()) } }
 	direction := func(d Direction) prometheus.Labels { return prometheus.Labels{"direction": d.String()} }
-	for _, c := range []prometheus.Collector{
+	collectors := []prometheus.Collector{
 		counter("bytes_total", "Bytes read and dealt with.", direction(Downstream), load(&m.bytesDownstream)),
 		counter("bytes_total", "Bytes read and dealt with.", direction(Upstream), load(&m.bytesUpstream)),
 		counter("frames_spliced_total", "Slot message or report frames put in.", nil, load(&m.framesSpliced)),
@@ -53,7 +53,11 @@ func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
 			defer r.mu.Unlock()
 			return float64(len(r.sessions))
 		}),
-	} {
+	}
+	if r.hold != nil {
+		collectors = append(collectors, r.hold.collectors(r)...)
+	}
+	for _, c := range collectors {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

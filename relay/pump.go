@@ -21,7 +21,10 @@ type pump struct {
 	// speaker says what of ours goes between the frames; nil when nothing does.
 	speaker speaker
 
+	held *heldStream // holds logical streams back; nil: nothing does
+
 	more    bool // the speaker has more to say
+	waits   bool // the next message is held back
 	discard bool // the writing side is gone: read to the end, forward nothing
 
 	wrote atomic.Uint64 // bytes, our own included
@@ -47,6 +50,9 @@ func (p *pump) run() error {
 	defer p.in.release()
 	defer p.pipe.close()
 	for first := true; ; first = false {
+		if err := p.whileHeld(); err != nil {
+			return err
+		}
 		unseen, err := p.read(first)
 		switch {
 		case err == nil && unseen > 0:
@@ -97,7 +103,7 @@ func (p *pump) peer() string {
 func (p *pump) forward() error {
 	b := p.in.bytes()
 	p.s.mu.Lock()
-	v := p.flow.Scan(b)
+	v := p.scan(b)
 	var own []byte
 	p.more = false
 	if p.speaker != nil && v.Began {
@@ -108,6 +114,7 @@ func (p *pump) forward() error {
 		p.more = p.more && p.flow.AtBoundary()
 	}
 	answer := p.dir == Upstream && p.s.conv.sidecarMoved()
+	ended := p.dir == Upstream && p.s.conv.copyEnded
 	p.s.mu.Unlock()
 
 	p.s.relay.metrics.moved(p.dir, v.Used)
@@ -115,17 +122,48 @@ func (p *pump) forward() error {
 	if answer {
 		p.s.upstream.nudge() // the other pump writes downstream
 	}
+	if ended && p.s.held != nil {
+		p.s.held.signal() // the other pump need not wait any more
+	}
 	p.to.goesOn(own == nil && p.unseen())
 	err := v.each(b, own, p.write)
 	p.to.goesOn(false)
 	if err != nil {
 		return err
 	}
+	p.s.flushed(v)
 	p.in.consume(v.Used)
 	if v.Err != nil {
 		return &faultError{v.Err}
 	}
 	return p.stop()
+}
+
+// scan is called with s.mu held.
+func (p *pump) scan(b []byte) *Verdict {
+	if p.held == nil {
+		return p.flow.Scan(b)
+	}
+	v := p.held.scan(p.flow, b)
+	p.waits = v.Held
+	return v
+}
+
+// whileHeld returns when the next message is not held back any more. Until then
+// nothing is read, and what there is to say is said.
+func (p *pump) whileHeld() error {
+	for p.waits {
+		if err := p.held.wait(); err != nil {
+			return err
+		}
+		if err := p.speak(); err != nil {
+			return err
+		}
+		if err := p.forward(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // speak says what there is to say where the stream rests.
@@ -140,7 +178,10 @@ func (p *pump) speak() error {
 		frames, p.more = p.speaker.atRest()
 	}
 	p.s.mu.Unlock()
-	return p.write(frames)
+	if err := p.write(frames); err != nil {
+		return err
+	}
+	return p.stop()
 }
 
 // finish forwards what is left when from has ended.
@@ -182,6 +223,9 @@ func (p *pump) write(b []byte) error {
 	if err != nil && p.dir == Upstream {
 		p.discard = true
 		p.s.log.Debug().Err(err).Msg("write to upstream failed")
+		if p.s.held != nil {
+			p.s.held.fail(fmt.Errorf("write to upstream: %w", err))
+		}
 		return nil
 	}
 	if err != nil {

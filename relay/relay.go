@@ -15,6 +15,7 @@ type Relay struct {
 	cfg     Config
 	addrs   upstreamAddrs
 	metrics *metrics
+	hold    *holdBack // nil: no logical stream is held back
 
 	probes chan probed // holds one; who takes it out probes
 
@@ -38,6 +39,9 @@ func New(cfg Config) (*Relay, error) {
 	}
 	r := &Relay{cfg: cfg, addrs: addrs, sessions: map[uint64]*session{}, probes: make(chan probed, 1)}
 	r.probes <- probed{}
+	if cfg.HoldBack != nil {
+		r.hold = newHoldBack(*cfg.HoldBack)
+	}
 	if r.metrics, err = newMetrics(r, cfg.Metrics); err != nil {
 		return nil, err
 	}
@@ -87,6 +91,9 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err := r.Listen(); err != nil {
 			return err
 		}
+	}
+	if r.hold != nil {
+		defer r.cfg.HoldBack.Source.watchWalsenders(r.hold)()
 	}
 	r.mu.Lock()
 	listeners := r.listeners

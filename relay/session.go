@@ -46,6 +46,8 @@ type session struct {
 	down pump // from upstream to downstream
 	up   pump // from downstream to upstream
 
+	held *heldStream // holds logical streams back; nil: nothing does. Set before the pumps run
+
 	// Owned by the downstream pump of ModeStrip.
 	assembler protocol.Assembler
 
@@ -149,6 +151,9 @@ func (s *session) pumps(ctx context.Context, in, fromUpstream *inbox) error {
 	case s.conv.Marker && strip && s.relay.cfg.Reports != nil:
 		s.up.speaker = &reportSpeaker{s: s}
 		wg.Go(func() { s.watchReports(ctx) })
+	}
+	if s.relay.hold != nil {
+		defer s.holdBack(ctx, &wg)()
 	}
 	ended := make(chan pumpEnd, 2)
 	wg.Go(func() { ended <- pumpEnd{Downstream, s.down.run()} })

@@ -60,6 +60,9 @@ func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
 	var gone *downstreamGoneError
 	switch {
 	case errors.Is(e.err, io.EOF) && e.dir == Upstream:
+		if s.held != nil {
+			s.held.fail(errors.New("the downstream has closed the connection"))
+		}
 		s.leftAtOffer()
 		s.upstream.closeWrite()
 		return nil, false
@@ -128,7 +131,11 @@ func (s *session) lastWords(reason *ending) {
 
 // end asks the downstream pump to end the session at the next frame boundary.
 func (s *session) end(reason *ending) {
-	if s.reason.CompareAndSwap(nil, reason) {
-		s.upstream.nudge()
+	if !s.reason.CompareAndSwap(nil, reason) {
+		return
+	}
+	s.upstream.nudge()
+	if s.held != nil {
+		s.held.signal()
 	}
 }

@@ -14,6 +14,10 @@ func (s *session) took(dir Direction, v *Verdict) {
 		s.assembler.Reset()
 		s.logBegin()
 		s.relay.sawUpstream(nil)
+		s.standbyBegan()
+	}
+	if v.Ended {
+		s.standbyFlushed(protocol.InvalidLSN)
 	}
 	if s.facts.kind == KindPhysical && v.SystemIdentifier != 0 {
 		s.relay.sawSystem(v.SystemIdentifier)

@@ -25,6 +25,7 @@ type SlotSource struct {
 	mu          sync.Mutex
 	newest      *publication // nil while there is no connection
 	subscribers map[uint64]func(*publication)
+	watchers    map[uint64]walsenderWatcher
 	lastID      uint64
 	status      SlotSourceStatus
 }
@@ -41,6 +42,7 @@ func NewSlotSource(cfg SlotSourceConfig) (*SlotSource, error) {
 	}
 	s := &SlotSource{
 		cfg: cfg, conn: conn, snapshot: make(chan struct{}, 1), subscribers: map[uint64]func(*publication){},
+		watchers: map[uint64]walsenderWatcher{},
 	}
 	return s, s.SetFilters(cfg.SlotFilters)
 }
@@ -145,6 +147,9 @@ func (s *SlotSource) Run(ctx context.Context) error {
 			return nil
 		}
 		s.lost(err)
+		if pe := new(pgconn.PgError); errors.As(err, &pe) && pe.Code == codeCannotConnectNow {
+			s.tellWatchers(walsenderWatcher.upstreamEnding)
+		}
 		if served {
 			pause = shortest
 		}
@@ -196,7 +201,7 @@ func sourceHint(err error) string {
 			return "The role needs to be able to log in and to read pg_replication_slots."
 		case "53300":
 			return "The upstream has no connection slot left: raise max_connections or its reserves."
-		case "57P03":
+		case codeCannotConnectNow:
 			return "The upstream does not accept connections yet."
 		}
 		return "See the upstream's log."

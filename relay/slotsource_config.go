@@ -26,6 +26,10 @@ type SlotSourceConfig struct {
 
 	SlotFilters
 
+	// Walsenders has it read who replicates from the upstream, too: hold-back needs
+	// that.
+	Walsenders bool
+
 	// Readiness is asked when the upstream is in recovery: what its own helper
 	// says of each slot. nil, or a slot it does not name: unknown. An error is
 	// logged once per change of state and makes all slots unknown.

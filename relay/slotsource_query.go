@@ -79,6 +79,13 @@ func slotsQuery(have map[string]bool) string {
 }
 
 // captureQuery is one round trip. The order of its statements matters.
-func captureQuery(have map[string]bool) string {
-	return strings.Join([]string{serverQuery, slotsQuery(have), preparedQuery, openQuery}, ";\n")
+func captureQuery(have map[string]bool, walsenders bool) string {
+	statements := []string{serverQuery, slotsQuery(have), preparedQuery, openQuery}
+	if walsenders {
+		statements = append(statements, walsendersQuery, logicalSlotsQuery)
+	}
+	return strings.Join(statements, ";\n")
 }
+
+// captureResults is how many of captureQuery's results make a message.
+const captureResults = 4

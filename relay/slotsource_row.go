@@ -75,7 +75,7 @@ func (r *rowReader) signed(bits int) int64 {
 // captured turns the results of captureQuery into a message without epoch,
 // sequence and interval.
 func captured(results [][][][]byte, filter *slotFilter) (*protocol.SlotMessage, error) {
-	if len(results) != 4 || len(results[0]) != 1 {
+	if len(results) != captureResults || len(results[0]) != 1 {
 		return nil, fmt.Errorf("read slots: %d results from the server", len(results))
 	}
 	m := new(protocol.SlotMessage)

@@ -103,7 +103,7 @@ func (r *reading) prepare(ctx context.Context) error {
 	for _, row := range columns[0] {
 		have[string(row[0])] = true
 	}
-	r.query = captureQuery(have)
+	r.query = captureQuery(have, r.s.cfg.Walsenders)
 	return nil
 }
 
@@ -133,9 +133,16 @@ func (r *reading) poll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read slots: %w", err)
 	}
-	m, err := captured(results, r.s.filter.Load())
+	m, err := captured(results[:min(captureResults, len(results))], r.s.filter.Load())
 	if err != nil {
 		return err
+	}
+	if r.s.cfg.Walsenders {
+		w, err := readWalsenders(results[captureResults:], m.InRecovery)
+		if err != nil {
+			return err
+		}
+		r.s.tellWatchers(func(watcher walsenderWatcher) { watcher.walsendersRead(w) })
 	}
 	r.s.counts.polls.Add(1)
 	r.readiness.apply(m)

@@ -27,6 +27,9 @@ type Status struct {
 	// known. Only ModeStrip looks.
 	SystemIdentifier uint64 `json:"system_identifier,string"`
 
+	// HoldBack is nil when no logical stream is held back.
+	HoldBack *HoldBackStatus `json:"hold_back,omitempty"`
+
 	// SlotSource is nil when there is none.
 	SlotSource *SlotSourceStatus `json:"slot_source,omitempty"`
 }
@@ -71,12 +74,15 @@ type SessionStatus struct {
 
 	TimelineID uint32       `json:"timeline_id"` // of START_REPLICATION; 0 when not given
 	StartLSN   protocol.LSN `json:"start_lsn"`   // of START_REPLICATION
-	Position   protocol.LSN `json:"position"`    // end of WAL forwarded on this connection
+	Position   protocol.LSN `json:"position"`    // end of WAL forwarded; under hold-back what a logical subscriber was shown
 
 	Spliced         uint64    `json:"spliced"`  // frames put in: slot messages downstream, reports upstream
 	Stripped        uint64    `json:"stripped"` // frames taken out
 	Damaged         uint64    `json:"damaged"`  // of those, frames that could not be decoded
 	LastSlotMessage time.Time `json:"last_slot_message"`
+
+	// HoldBack is nil where nothing can be held back.
+	HoldBack *StreamHold `json:"hold_back,omitempty"`
 
 	// HelperReport is the newest that came on this session, nil when none did.
 	HelperReport *protocol.HelperReport `json:"helper_report,omitempty"`

@@ -30,6 +30,9 @@ func (r *Relay) Status() Status {
 		source := r.cfg.Slots.Status()
 		st.SlotSource = &source
 	}
+	if r.hold != nil {
+		st.HoldBack = r.hold.status()
+	}
 	return st
 }
 
@@ -55,5 +58,8 @@ func (s *session) status() SessionStatus {
 	}
 	st.TimelineID, st.StartLSN = s.conv.command.TimelineID, s.conv.command.StartLSN
 	st.Position = s.down.flow.Position()
+	if s.held != nil {
+		st.Position, st.HoldBack = s.down.flow.gate.shown, s.held.status()
+	}
 	return st
 }

@@ -1,0 +1,145 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/slotferry/slotferry/protocol"
+)
+
+// holdGate holds one logical stream back, as part of its Flow. It is pure: its
+// pump sets view and stream before it asks anything, and reads the rest afterwards.
+type holdGate struct {
+	exempt []string // globs of slots
+
+	view   *holdView
+	stream holdStream
+
+	slot  string       // of START_REPLICATION; "" when that is not certain
+	shown protocol.LSN // the greatest position that the subscriber has seen
+
+	// Positions that keepalives were lowered from and that have not been shown since:
+	// the one that has waited longest, and the greatest.
+	withheld, withheldLast protocol.LSN
+
+	blocked protocol.LSN // what the XLogData that waits waits for; InvalidLSN: none does
+	begins  protocol.LSN // its position: nothing past it may be shown before it
+	last    holdDecision // the last that did not pass
+	timeout bool         // something passed because it was held for too long
+	flushed bool         // something passed because the standbys have it
+}
+
+// begin notes a new copy-both stream. What the subscriber asks to start from it has.
+func (g *holdGate) begin(c *Conversation) {
+	*g = holdGate{exempt: g.exempt, view: g.view, stream: g.stream, slot: c.streamSlot}
+	g.stream.Exempt = g.slot != "" && matchesAny(g.exempt, g.slot)
+	if g.slot != "" {
+		g.shown = c.command.StartLSN
+	}
+}
+
+// decide asks, and notes what was said.
+func (g *holdGate) decide(at protocol.LSN) holdDecision {
+	d := g.view.decide(g.stream, at)
+	switch {
+	case d.Verdict != holdPass:
+		g.last = d
+	case d.Reason == HoldTimeout:
+		g.timeout, g.stream.LetGo = true, true
+	case d.Reason == HoldFlushed && at != protocol.InvalidLSN:
+		g.flushed, g.stream.LetGo = true, false
+	}
+	return d
+}
+
+// data reports whether an XLogData passes that carries the position begins and
+// needs what ends at end, most often the same.
+func (g *holdGate) data(begins, end protocol.LSN) bool {
+	if g.decide(end).Verdict != holdPass {
+		g.blocked, g.begins = end, begins
+		return false
+	}
+	g.blocked = protocol.InvalidLSN
+	g.show(begins)
+	return true
+}
+
+// keepalive returns the position that a keepalive with the position at may show.
+// It is never less than what the subscriber has seen.
+func (g *holdGate) keepalive(at protocol.LSN) protocol.LSN {
+	d := g.decide(at)
+	if d.Verdict == holdPass {
+		g.show(at)
+		return at
+	}
+	limit := min(at, max(d.Position, g.shown))
+	g.show(limit)
+	if at > limit {
+		if g.withheld == protocol.InvalidLSN {
+			g.withheld = at
+		}
+		g.withheldLast = max(g.withheldLast, at)
+	}
+	return limit
+}
+
+// show notes a position that the subscriber gets to see.
+func (g *holdGate) show(at protocol.LSN) {
+	g.shown = max(g.shown, at)
+	switch {
+	case g.shown >= g.withheldLast:
+		g.withheld, g.withheldLast = protocol.InvalidLSN, protocol.InvalidLSN
+	case g.shown >= g.withheld:
+		g.withheld = g.withheldLast
+	}
+}
+
+// own returns the keepalive that the relay itself has to send now, between two
+// messages, nil when there is none. A position that was withheld is shown when the
+// standbys have it: the walsender may not say it again for half of
+// wal_sender_timeout. At a tick it is shown as far as it can be, and a stream that
+// is held is kept alive: the walsender cannot get a keepalive past the message
+// that waits. There ReplyRequested has the subscriber speak to the walsender,
+// which would else end the stream for its silence.
+//
+// No position is shown that the walsender has not given, or that is past a message
+// which waits: the subscriber would confirm what it was never sent. A message that
+// waits ends behind the standbys' position, and all that ends before has passed.
+func (g *holdGate) own(tick bool, sendTime int64) *protocol.PrimaryKeepalive {
+	before := g.shown
+	if g.withheld != protocol.InvalidLSN && (tick || g.view.decide(g.stream, g.withheldLast).Verdict == holdPass) {
+		g.keepalive(g.withheldLast)
+	}
+	alive := tick && g.blocked != protocol.InvalidLSN
+	if alive {
+		if d := g.decide(g.blocked); d.Verdict != holdPass {
+			g.show(min(d.Position, g.begins))
+		}
+	}
+	if g.shown == before && !alive {
+		return nil
+	}
+	return &protocol.PrimaryKeepalive{WALEnd: g.shown, SendTime: sendTime, ReplyRequested: alive}
+}
+
+// waitsFor is the position that the stream waits for, InvalidLSN when it waits for
+// none.
+func (g *holdGate) waitsFor() protocol.LSN {
+	if g.blocked != protocol.InvalidLSN {
+		return g.blocked
+	}
+	return g.withheld
+}
+
+// holdClock measures for how long a stream has waited for one position.
+type holdClock struct {
+	at    protocol.LSN
+	since time.Time
+}
+
+// see notes what the stream waits for now, and returns for how long it has.
+func (c *holdClock) see(at protocol.LSN, now time.Time) time.Duration {
+	if at == protocol.InvalidLSN || at != c.at {
+		c.at, c.since = at, now
+	}
+	return now.Sub(c.since)
+}
