@@ -133,6 +133,7 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 			continue
 		}
 		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
+		doc.Findings = append(doc.Findings, preflight.CheckHoldBack(a.Status.Relay)...)
 		doc.Slots = doc.Slots.Plus(a.Status.CountSlots())
 	}
 	for i := range doc.Findings {

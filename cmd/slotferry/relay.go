@@ -30,7 +30,7 @@ for the primary's own record. Next: "slotferry helper" beside each standby.`,
 			text("upstream", "", "`CONNINFO` of the server to relay to; several hosts are tried in order. User, password and database in it are for reading slots: each session through the relay brings its own"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, clientFlags("helper-url"), slotSourceFlags(), proxyFlags(), processFlags(), configFlags()),
+		}, clientFlags("helper-url"), slotSourceFlags(), holdBackFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runRelay,
 	}
 }
@@ -40,11 +40,13 @@ type relaySettings struct {
 	listen   []string
 	upstream string
 	source   relay.SlotSourceConfig
+	hold     *relay.HoldBack // nil: nothing is held back
 }
 
 func (s *settings) relay() relaySettings {
 	r := relaySettings{listen: s.listen("listen", true), upstream: s.conninfo("upstream", true)}
 	r.source = s.slotSource(r.upstream)
+	r.hold = s.holdBack(&r.source)
 	return r
 }
 
@@ -60,8 +62,11 @@ func runRelay(c *cli.Context) error {
 	if p.source, err = relay.NewSlotSource(source); err != nil {
 		return usageError(err)
 	}
+	if cfg.hold != nil {
+		cfg.hold.Source = p.source
+	}
 	p.relay, err = relay.New(relay.Config{
-		Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModeSplice, Slots: p.source, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
+		Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModeSplice, Slots: p.source, HoldBack: cfg.hold, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 		Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 	})
 	if err != nil {

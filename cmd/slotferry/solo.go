@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,7 +31,7 @@ status" says which slots are safe to fail over to, and why others are not.`,
 			text("upstream", "", "`CONNINFO` of the primary; several hosts are tried in order. User, password and database in it are for reading slots"),
 			text("slots", "", "`CONNINFO` to read slots with. Default: that of --upstream"),
 			text("helper-url", "", "`URL` of the helper of the upstream, if that is a standby itself (a cascade): its slots are ready here only when they are there"),
-		}, clientFlags("helper-url"), slotSourceFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
+		}, clientFlags("helper-url"), slotSourceFlags(), holdBackFlags(), standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runSolo,
 	}
 }
@@ -45,6 +46,10 @@ func (s *settings) solo() soloSettings {
 	r := soloSettings{relaySettings: relaySettings{listen: s.listen("listen", false), upstream: s.conninfo("upstream", true)}}
 	r.source, r.helper = s.slotSource(r.upstream), s.helper()
 	s.dryRun(r.listen)
+	r.hold = s.holdBack(&r.source)
+	if r.hold != nil && len(r.listen) == 0 && inheritedFDs() == 0 {
+		s.problem("hold-back", "Give --listen, and let subscribers connect there.", errors.New("no stream passes here"))
+	}
 	return r
 }
 
@@ -60,6 +65,9 @@ func runSolo(c *cli.Context) error {
 	if p.source, err = relay.NewSlotSource(source); err != nil {
 		return usageError(err)
 	}
+	if cfg.hold != nil {
+		cfg.hold.Source = p.source
+	}
 	helper.RequestSnapshot = p.source.RequestSnapshot
 	if err := p.addHelper(helper); err != nil {
 		return err
@@ -72,7 +80,7 @@ func runSolo(c *cli.Context) error {
 	p.add("slot state", slotState)
 	if len(cfg.listen)+len(p.inherited) > 0 {
 		p.relay, err = relay.New(relay.Config{
-			Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModePlain, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
+			Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModePlain, HoldBack: cfg.hold, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 			Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 		})
 		if err != nil {

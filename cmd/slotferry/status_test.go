@@ -75,6 +75,63 @@ hint: plugin_missing: Install the slot's output plugin on the standby.
 	}
 }
 
+// relayDocument is of a relay that holds logical streams back.
+func relayDocument() statusdoc.Document {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	since := now.Add(-12 * time.Second)
+	session := func(id uint64, slot string, h relay.StreamHold) relay.SessionStatus {
+		h.Slot = slot
+		return relay.SessionStatus{
+			ID: id, Kind: relay.KindLogical, State: "copy", ApplicationName: slot, Downstream: "10.0.0.7:1", Started: now, Position: 0x300,
+			HoldBack: &h,
+		}
+	}
+	d := statusdoc.Document{
+		Version: "v1", Command: "relay", Host: "db1", Time: now, Started: now,
+		Relay: &relay.Status{
+			Mode: relay.ModeSplice, Listen: []string{":6432"}, Upstream: []string{"db1:5432"}, Accepted: 3,
+			HoldBack: &relay.HoldBackStatus{
+				Standbys: "ANY 1 (s1, s2)", Known: true, Position: 0x300,
+				Connected: []relay.Standby{
+					{ApplicationName: "s1", Flush: 0x300, Streaming: true, Relayed: true}, {Slot: "phys", Flush: 0x100}, {Flush: 0x200, Streaming: true},
+				},
+				Slots: []relay.HoldSlot{
+					{Name: "orders", Consumer: relay.ConsumerRelay}, {Name: "audit", Consumer: relay.ConsumerWalsender, Ahead: 0x200},
+					{Name: "polled", Consumer: relay.ConsumerSQL}, {Name: "free", Exempt: true},
+				},
+			},
+			Sessions: []relay.SessionStatus{
+				session(2, "orders", relay.StreamHold{State: "held", WaitsFor: 0x380, Since: &since, Reason: relay.HoldBehind, By: []string{"s1", "s2"}}),
+				session(3, "free", relay.StreamHold{State: "exempt", Reason: relay.HoldExempt}),
+			},
+		},
+	}
+	d.Judge()
+	return d
+}
+
+func TestStatusOfHoldBack(t *testing.T) {
+	got := execute(t, nil, "", "status", "--url", serveDocument(t, relayDocument()))
+	const want = `hold-back behind ANY 1 (s1, s2): flushed 0/300
+standby s1, flushed 0/300, streaming
+standby phys, flushed 0/100, catching up
+standby without a name that the role may see, flushed 0/200, streaming
+SESSION  SLOT    HOLD-BACK  POSITION  WAITS FOR  HELD BY  REASON          HELD FOR
+      2  orders  held       0/300     0/380      s1, s2   standby_behind       12s
+      3  free    exempt     0/300     -                   exempt
+not held back: slot audit is consumed by a connection that bypasses this relay, its consumer is ahead of the standbys by 512 B
+not held back: slot polled is consumed by SQL functions, which cannot be held back
+not held back: slot free is exempt
+`
+	if !strings.Contains(got.stdout, want) || got.status != exitOK {
+		t.Errorf("status %d, stdout:\n%s", got.status, got.stdout)
+	}
+	checked := execute(t, nil, "", "check", "--url", serveDocument(t, relayDocument()))
+	if !strings.Contains(checked.stdout, `hold-back of slot "audit"`) || checked.status != exitOK {
+		t.Errorf("check: status %d, stdout:\n%s", checked.status, checked.stdout)
+	}
+}
+
 func TestStatusExitStatus(t *testing.T) {
 	readyDocument := helperDocument()
 	readyDocument.Helper.Slots = readyDocument.Helper.Slots[:1]

@@ -43,6 +43,9 @@ func (v *statusView) document(url string, d *statusdoc.Document) {
 	}
 	if d.Relay != nil {
 		v.relay(d)
+		if d.Relay.HoldBack != nil {
+			v.holdBack(d.Relay, d.Time)
+		}
 	}
 	for _, n := range d.NotReady {
 		if n.Part != "slot" { // those are in the table

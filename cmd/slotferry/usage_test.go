@@ -80,6 +80,18 @@ func TestUsageErrors(t *testing.T) {
 		}, []string{"--http-tls-cert and --http-tls-key are needed together"}},
 		{"a token for nothing", nil, []string{"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--http-token-file", noDir},
 			[]string{"have no meaning without --http"}},
+		{"every bad setting of hold-back", nil, []string{
+			"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--hold-back", "ANY 2 (s1,)", "--hold-back-exempt", "[", "--hold-back-timeout", "soon",
+		}, []string{
+			`--hold-back: parse list of standbys "ANY 2 (s1,)": syntax error at or near ")"`, `--hold-back-exempt: "[" is not a pattern`,
+			`--hold-back-timeout: "soon" is not a duration`, "a stream that passes in TLS cannot be read", "--tls-cert and --tls-key, or give --refuse-tls",
+		}},
+		{"hold-back that holds nothing", nil, []string{
+			"solo", "--upstream", "host=a", "--standby", "host=b", "--state-dir", t.TempDir(), "--hold-back", "s1", "--refuse-tls",
+		}, []string{"--hold-back: no stream passes here"}},
+		{"hold-back settings without it", nil, []string{
+			"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--hold-back-exempt", "x", "--hold-back-timeout", "1s",
+		}, []string{"--hold-back-exempt: it has no meaning without --hold-back", "--hold-back-timeout: it has no meaning without --hold-back"}},
 		{"nothing to check", nil, []string{"check"}, []string{"nothing to check"}},
 		{"bad check", nil, []string{"check", "--upstream", "x", "--standby", "y", "--url", "ftp://z"}, []string{"--upstream: ", "--standby: ", "--url: "}},
 		{"no url", nil, []string{"status"}, []string{"--url is needed"}},
