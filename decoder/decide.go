@@ -231,10 +231,13 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 		return blocked(ReasonNameClash, "the standby's is still being created"), Step{}
 	case u.ConfirmedFlushLSN == 0:
 		return pending(ReasonBeingCreated, ""), Step{}
-	case v.Standby.ReceivedTLI > 1 && v.Standby.SwitchTLI != v.Standby.ReceivedTLI:
+	case v.Standby.ReceivedTLI > 1 && v.Standby.HistoryTLI != v.Standby.ReceivedTLI:
 		return historyNotRead(v), Step{}
-	case v.Standby.ReceivedTLI > 1 && l.ConfirmedFlushLSN > v.Standby.Switch:
-		return replace(blocked(ReasonOffHistory, "at %v, switched at %v", l.ConfirmedFlushLSN, v.Standby.Switch))
+	}
+	if x := offHistory(&v.Standby, row, l); x.bad() {
+		return replace(x)
+	}
+	switch {
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN:
 		return pending(ReasonAheadOfUpstream, "%d bytes", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN), Step{}
 	}
@@ -250,6 +253,28 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 func historyNotRead(v *View) verdict {
 	return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI)
 }
+// offHistory says why a slot that was this node's own lies beyond where the history
+// that is now followed left the node's; the zero verdict when it does not. The row
+// knows which timeline the node was the primary of. Without one all that can be
+// said is that the slot must lie before the last switch.
+func offHistory(s *Standby, row LedgerRow, l *LocalSlot) verdict {
+	from := row.PrimaryTimelineID
+	if from == 0 {
+		from = s.History.lastTimeline()
+	}
+	if s.ReceivedTLI <= 1 {
+		return verdict{}
+	}
+	end, ok := s.History.Holds(from, s.ReceivedTLI, l.ConfirmedFlushLSN)
+	switch {
+	case ok:
+		return verdict{}
+	case end == protocol.InvalidLSN:
+		return blocked(ReasonOffHistory, "at %v on timeline %d, which timeline %d does not come from", l.ConfirmedFlushLSN, from, s.ReceivedTLI)
+	}
+	return blocked(ReasonOffHistory, "at %v, timeline %d was left at %v", l.ConfirmedFlushLSN, from, end)
+}
+
 
 func identity(l *LocalSlot) string {
 	switch {

@@ -40,7 +40,7 @@ func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 		h.tracks[name] = row.track()
 	}
 	up := h.takeMessage(h.inbox.get())
-	h.readSwitch(ctx)
+	h.readSwitches(ctx)
 	view := h.view(up)
 	return Decide(&view), nil
 }

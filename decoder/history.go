@@ -59,6 +59,32 @@ func (h History) SwitchFrom(tli uint32) (protocol.LSN, bool) {
 	return protocol.InvalidLSN, false
 }
 
+// Holds says whether a position that was reached on timeline tli lies on this
+// history, which is that of timeline current: every later switch must have been at
+// it or behind it. end is the first switch that it has to be compared with;
+// InvalidLSN when the history never was on tli.
+func (h History) Holds(tli, current uint32, at protocol.LSN) (end protocol.LSN, ok bool) {
+	if tli == current {
+		return protocol.InvalidLSN, true
+	}
+	end, ok = h.SwitchFrom(tli)
+	for _, e := range h {
+		if e.TimelineID >= tli {
+			end = min(end, e.Switch)
+		}
+	}
+	return end, ok && at <= end
+}
+
+// lastTimeline is the timeline that the current one forked off from; 0 on a first
+// timeline.
+func (h History) lastTimeline() uint32 {
+	if len(h) == 0 {
+		return 0
+	}
+	return h[len(h)-1].TimelineID
+}
+
 // LastSwitch is where the current timeline forked off, InvalidLSN on a first
 // timeline.
 func (h History) LastSwitch() protocol.LSN {

@@ -59,6 +59,28 @@ func TestHistorySwitch(t *testing.T) {
 	}
 }
 
+func TestHistoryHolds(t *testing.T) {
+	h := History{{1, 0x10}, {3, 0x30}}
+	for _, tc := range []struct {
+		tli  uint32
+		at   protocol.LSN
+		end  protocol.LSN
+		want bool
+	}{
+		{1, 0x10, 0x10, true}, {1, 0x11, 0x10, false}, {3, 0x11, 0x30, true}, {3, 0x31, 0x30, false},
+		{4, 0x99, 0, true}, // the current one
+		{2, 0x01, 0, false}, {5, 0x01, 0, false},
+	} {
+		if end, ok := h.Holds(tc.tli, 4, tc.at); end != tc.end || ok != tc.want {
+			t.Errorf("Holds(%d, 4, %v) = %v, %t, want %v, %t", tc.tli, tc.at, end, ok, tc.end, tc.want)
+		}
+	}
+	// A switch that lies before an earlier one was made on a server that had less.
+	if end, ok := (History{{1, 0x30}, {2, 0x10}}).Holds(1, 3, 0x20); end != 0x10 || ok {
+		t.Errorf("a later switch that is lower: got %v, %t", end, ok)
+	}
+}
+
 // FuzzParseHistory checks that what is read is in order, and reads the same when
 // it is written again.
 func FuzzParseHistory(f *testing.F) {

@@ -19,6 +19,11 @@ type LedgerRow struct {
 	// When the node is a standby again the slot has to pass for adoption.
 	Released bool `json:"released,omitempty"`
 
+	// PrimaryTimelineID is the timeline that the node was last seen to be the primary
+	// of, with this slot. What it had by then lies on a later history only where that
+	// left this timeline behind it (I-9).
+	PrimaryTimelineID uint32 `json:"primary_timeline_id,omitempty"`
+
 	// BornLSN is where the anchor is while the slot is to be copied, L once it is made,
 	// restart_lsn when it was adopted. That much was on disk then
 	// (LogicalConfirmReceivedLocation, logical.c, saves a slot before a new restart_lsn

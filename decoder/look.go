@@ -38,7 +38,7 @@ func (h *Helper) look(ctx context.Context) {
 	if !h.standby.InRecovery {
 		h.onPrimary(ctx)
 	}
-	h.readSwitch(ctx)
+	h.readSwitches(ctx)
 	h.dropLostAnchor()
 	view := h.view(up)
 	d := Decide(&view)
@@ -70,7 +70,7 @@ func (h *Helper) observe(ctx context.Context) error {
 		h.monitor = nil
 		return err
 	}
-	facts.Switch, facts.SwitchTLI = h.standby.Switch, h.standby.SwitchTLI
+	facts.History, facts.HistoryTLI = h.standby.History, h.standby.HistoryTLI
 	h.standby = facts
 	return nil
 }
@@ -167,11 +167,11 @@ func (h *Helper) forgetTracks(upstream map[string]bool) {
 	}
 }
 
-// readSwitch learns where the timeline that is received began. It is needed for
-// adoption only, and asked for once per timeline.
-func (h *Helper) readSwitch(ctx context.Context) {
+// readSwitches learns where the timelines before the one that is received ended. It
+// is needed for adoption and after a switch, and asked for once per timeline.
+func (h *Helper) readSwitches(ctx context.Context) {
 	tli := h.standby.ReceivedTLI
-	if tli == 0 || tli == h.standby.SwitchTLI || time.Now().Before(h.historyNext) {
+	if tli == 0 || tli == h.standby.HistoryTLI || time.Now().Before(h.historyNext) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -182,9 +182,9 @@ func (h *Helper) readSwitch(ctx context.Context) {
 		h.say("history", err.Error(), h.log.Warn().Err(err), "timeline history cannot be read")
 		return
 	}
-	h.standby.Switch, h.standby.SwitchTLI = history.LastSwitch(), tli
+	h.standby.History, h.standby.HistoryTLI = history, tli
 	h.say("history", fmt.Sprint(tli), h.log.Info().Uint32("timeline", tli).
-		Stringer("switch_lsn", h.standby.Switch), "timeline is received")
+		Stringer("switch_lsn", history.LastSwitch()), "timeline is received")
 }
 
 func (h *Helper) view(up Upstream) View {

@@ -188,7 +188,7 @@ func (s *modelStandby) view(anchor string) Standby {
 	v.ReceivedTLI = 0
 	if s.connected {
 		v.ReceivedTLI = s.timeline
-		v.SwitchTLI, v.Switch = s.timeline, s.history.LastSwitch()
+		v.HistoryTLI, v.History = s.timeline, s.history
 	}
 	add := func(name string, l *modelLocal, temporary bool) {
 		x := LocalSlot{Temporary: temporary}

@@ -206,7 +206,7 @@ func (h *Helper) release(report *PromotionReport) {
 				row.Intent = IntentDrop
 				rows[p.Name] = row
 			default:
-				row.Released, row.Intent = true, IntentNone
+				row.Released, row.Intent, row.PrimaryTimelineID = true, IntentNone, report.TimelineID
 				rows[p.Name] = row
 			}
 		}
@@ -247,7 +247,7 @@ func (h *Helper) recordPrimarySlots() {
 		if !had || row.Database != l.Database || row.Plugin != l.Plugin {
 			row = LedgerRow{Name: l.Name, Database: l.Database, Plugin: l.Plugin, ID: newIntentID(), Since: time.Now().UTC()}
 		}
-		row.Released, row.Intent = true, IntentNone
+		row.Released, row.Intent, row.PrimaryTimelineID = true, IntentNone, h.standby.Timeline
 		rows[l.Name] = row
 	}
 	for name, row := range old {

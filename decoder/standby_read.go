@@ -31,6 +31,8 @@ SELECT (pg_catalog.pg_control_system()).system_identifier,
        extract(epoch FROM coalesce(pg_catalog.current_setting('idle_replication_slot_timeout', true), '0')::interval)::float8,
        extract(epoch FROM pg_catalog.current_setting('recovery_min_apply_delay')::interval)::float8,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_is_wal_replay_paused() ELSE false END,
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN 0 ELSE
+            ('x' || substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int8 END,
        pg_catalog.current_setting('data_directory')`
 
 // standbyFacts is what one look at the standby brings beside the View's part.
@@ -44,16 +46,16 @@ func readStandby(ctx context.Context, conn *pgx.Conn) (standbyFacts, error) {
 	var f standbyFacts
 	var sysid int64
 	var replay, receive string
-	var tli int64
+	var tli, timeline int64
 	var statusInterval, idleTimeout, applyDelay float64
 	err := conn.QueryRow(ctx, standbyQuery).Scan(&sysid, &f.ServerVersionNum, &f.InRecovery, &replay, &receive, &tli,
 		&f.WALLevel, &f.HotStandbyFeedback, &statusInterval, &f.PrimarySlotName, &f.SyncReplicationSlots,
-		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &f.ReplayPaused, &f.dataDirectory)
+		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &f.ReplayPaused, &timeline, &f.dataDirectory)
 	if err != nil {
 		return f, fmt.Errorf("read the standby's state: %w", err)
 	}
 	f.SystemIdentifier = uint64(sysid)
-	f.ReceivedTLI = uint32(tli)
+	f.ReceivedTLI, f.Timeline = uint32(tli), uint32(timeline)
 	f.WALReceiverStatusInterval = seconds(statusInterval)
 	f.IdleSlotTimeout = seconds(idleTimeout)
 	f.ApplyDelay = seconds(applyDelay)

@@ -70,10 +70,11 @@ func (t Track) gone() Track {
 // onTimeline cuts High off where the timeline that is now received forked off:
 // what was confirmed beyond that is of a history that was left (I-6).
 func (t Track) onTimeline(s *Standby) Track {
-	if t.HighTimelineID == s.ReceivedTLI || t.TimelineID != s.ReceivedTLI || s.SwitchTLI != s.ReceivedTLI {
+	if t.HighTimelineID == s.ReceivedTLI || t.TimelineID != s.ReceivedTLI || s.HistoryTLI != s.ReceivedTLI {
 		return t
 	}
-	t.High, t.HighTimelineID = max(t.Confirmed, min(t.High, s.Switch)), s.ReceivedTLI
+	end, _ := s.History.Holds(t.HighTimelineID, s.ReceivedTLI, t.High)
+	t.High, t.HighTimelineID = max(t.Confirmed, min(t.High, end)), s.ReceivedTLI
 	return t
 }
 

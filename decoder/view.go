@@ -58,10 +58,13 @@ type Standby struct {
 	Receive          protocol.LSN // end of WAL received and flushed
 	ReceivedTLI      uint32       // 0: no walreceiver is running
 
-	// Switch is where the timeline that is now received forked off from the one
-	// before; InvalidLSN on a first timeline or when it is not known yet.
-	Switch    protocol.LSN
-	SwitchTLI uint32 // the timeline whose history Switch was read from
+	// Timeline is that of a primary; 0 in recovery.
+	Timeline uint32
+
+	// History says where each timeline before HistoryTLI ended. It is that of the
+	// timeline now received only once HistoryTLI is that one.
+	History    History
+	HistoryTLI uint32
 
 	WALLevel                  string
 	HotStandbyFeedback        bool

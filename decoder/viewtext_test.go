@@ -132,7 +132,7 @@ func (b *viewText) line(word, first, second string, a args) {
 		v.Owned[first] = LedgerRow{
 			Name: first, Database: a.text("db", "app"), Plugin: a.text("plugin", "pgoutput"), ID: "1",
 			Intent: Intent(a.text("intent", "")), Released: a.flag("released"), BornLSN: a.lsn(t, "born", 0x1000),
-			TwoPhase: a.flag("two_phase"),
+			TwoPhase: a.flag("two_phase"), PrimaryTimelineID: uint32(a.num(t, "primary_tli", 0)),
 		}
 	case "track":
 		v.Tracks[first] = Track{
@@ -184,11 +184,7 @@ func (b *viewText) line(word, first, second string, a args) {
 			Database: "app", GID: first, Xid: 801, Prepared: protocol.Micros(a.ago(t, "since")),
 		})
 	case "history":
-		h, err := ParseHistory(strings.ReplaceAll(first, "@", "\t"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.history = append(b.history, h...)
+		b.history = append(b.history, b.parseHistory(first)...)
 	default:
 		t.Fatalf("unknown line %q", word)
 	}
@@ -318,9 +314,9 @@ func (b *viewText) set(name, value string) {
 		s.InRecovery = value == "on"
 	case "received_tli":
 		s.ReceivedTLI = uint32(b.number(value))
-	case "switch": // TLI@LSN
-		tli, lsn, _ := strings.Cut(value, "@")
-		s.SwitchTLI, s.Switch = uint32(b.number(tli)), b.lsn(lsn)
+	case "history": // TLI@LSN,TLI@LSN, of the timeline after the last
+		s.History = b.parseHistory(strings.ReplaceAll(value, ",", "\n"))
+		s.HistoryTLI = s.History.lastTimeline() + 1
 	case "retain_budget":
 		b.v.Settings.RetainBudget = b.lsn(value)
 	case "anchor_budget":
@@ -331,6 +327,15 @@ func (b *viewText) set(name, value string) {
 }
 
 func (b *viewText) lsn(text string) protocol.LSN { return args{"": text}.lsn(b.t, "", 0) }
+// parseHistory reads lines of TLI@LSN.
+func (b *viewText) parseHistory(text string) History {
+	h, err := ParseHistory(strings.ReplaceAll(text, "@", "\t"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
 
 func (b *viewText) number(text string) int64 { return args{"": text}.num(b.t, "", 0) }
 
