@@ -35,6 +35,7 @@ func (h *Helper) look(ctx context.Context) {
 	}
 	h.recordOutcomes()
 	up = h.takeMessage(up)
+	h.forgetPromotion()
 	if !h.standby.InRecovery {
 		h.onPrimary(ctx)
 	}
@@ -100,6 +101,8 @@ func (h *Helper) openLedger() error {
 	h.ledger = ledger
 	if setAside != "" {
 		h.log.Warn().Str("detail", setAside).Msg("ledger is not of this node and was set aside")
+	} else {
+		h.recallPromotion()
 	}
 	rows := ledger.Rows()
 	for name := range rows {

@@ -2,10 +2,8 @@ package decoder
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +13,6 @@ import (
 
 	"github.com/slotferry/slotferry/protocol"
 )
-
-// promotionFile keeps the report of the last promotion in the state directory.
-const promotionFile = "promotion.json"
 
 // promotionTimeout bounds the last advances. What is not done by then is left:
 // the slot is usable where it is, its subscriber is sent more a second time.
@@ -98,7 +93,7 @@ func (h *Helper) promote(ctx context.Context) {
 		return // the helper is being stopped: the next one finds the rows, and finishes
 	}
 	h.logPromotion(&report)
-	report.mergeInto(h.promotion)
+	report.merge(h.promotion)
 	h.release(&report)
 	h.sessions.close() // an idle one would keep a database from being dropped
 	h.promotion, h.pending = &report, nil
@@ -115,24 +110,6 @@ func newTimeline(timeline uint32, rows map[string]LedgerRow, tracks map[string]T
 		}
 	}
 	return true
-}
-
-// mergeInto takes over what an earlier report of the same promotion says of slots
-// that are not in this one: what could not be dropped at first is tried again.
-func (r *PromotionReport) mergeInto(old *PromotionReport) {
-	if old == nil || old.TimelineID != r.TimelineID {
-		return
-	}
-	for _, p := range old.Slots {
-		i := slices.IndexFunc(r.Slots, func(n PromotionSlot) bool { return n.Name == p.Name })
-		switch {
-		case i < 0:
-			r.Slots = append(r.Slots, p)
-		case p.Reason != ReasonNone:
-			r.Slots[i].Reason = p.Reason // why, not that it was still to be done
-		}
-	}
-	slices.SortFunc(r.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // finishSlots takes the planned actions, each slot in a session of its database,
@@ -192,9 +169,7 @@ func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 // slots that are gone go, the slot first. A slot that had to go and could not be
 // dropped is not handed over: it is tried again until it is gone.
 func (h *Helper) release(report *PromotionReport) {
-	if raw, err := json.MarshalIndent(report, "", "  "); err == nil {
-		h.sayLedger(replaceFile(osFiles{}, filepath.Join(h.cfg.StateDir, promotionFile), append(raw, '\n')))
-	}
+	h.sayLedger(report.write(h.cfg.StateDir))
 	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) {
 		for _, p := range report.Slots {
 			row, ok := rows[p.Name]
@@ -211,6 +186,24 @@ func (h *Helper) release(report *PromotionReport) {
 			}
 		}
 	}))
+}
+
+// recallPromotion reads the report that an earlier helper left in the state
+// directory: of a promotion that is perhaps not finished.
+func (h *Helper) recallPromotion() {
+	report, err := readPromotion(h.cfg.StateDir)
+	if err != nil {
+		h.log.Warn().Err(err).Msg("report of the last promotion cannot be read")
+	}
+	h.promotion = report
+}
+
+// forgetPromotion drops a report that is not of the promotion that made the server
+// the primary it is: it is a standby again, or was promoted once more since.
+func (h *Helper) forgetPromotion() {
+	if h.promotion != nil && h.promotion.TimelineID != h.standby.Timeline {
+		h.promotion = nil
+	}
 }
 
 func (h *Helper) logPromotion(report *PromotionReport) {

@@ -3,9 +3,6 @@ package decoder
 import (
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/slotferry/slotferry/protocol"
 )
 
 // PromotionView is what the end of a promotion is decided on.
@@ -18,58 +15,6 @@ type PromotionView struct {
 
 	RestoreFailover bool // put failover back where the upstream's slot had it
 }
-
-// PromotionReport is what became of the slots at a promotion. It is kept in the
-// state directory as promotion.json, a documented contract.
-type PromotionReport struct {
-	Time       time.Time       `json:"time"`
-	TimelineID uint32          `json:"timeline_id"`
-	SwitchLSN  protocol.LSN    `json:"switch_lsn"`
-	Slots      []PromotionSlot `json:"slots"`
-}
-
-// PromotionSlot is the outcome for one slot.
-type PromotionSlot struct {
-	Name     string `json:"slot_name"`
-	Database string `json:"database"`
-	Plugin   string `json:"plugin"`
-
-	Usable bool             `json:"usable"` // the subscriber can go on from here
-	Action PromotionAction  `json:"action"` // what is done to it
-	Reason Reason           `json:"reason"` // why it is not usable
-	Local  protocol.LSN     `json:"confirmed_flush_lsn"`
-	Last   protocol.LSN     `json:"last_upstream_confirmed_flush_lsn"`
-	Target protocol.LSN     `json:"target_lsn"`
-	Ahead  *SubscriberAhead `json:"subscriber_ahead"` // null: it is not
-	Error  string           `json:"error,omitempty"`
-
-	// Failover is set where the upstream's slot had failover and it is put back on
-	// this one. A copy never has it.
-	Failover bool `json:"failover,omitempty"`
-
-	// DuplicateBytes is the WAL from the slot's position to the last known
-	// position of the subscriber: what it may be sent a second time.
-	DuplicateBytes uint64 `json:"duplicate_bytes"`
-}
-
-// SubscriberAhead is a range of WAL that the subscriber has confirmed and the
-// new primary has never had. Rows in it exist on the subscriber alone, and the
-// new primary's first commits below To are not sent to it.
-type SubscriberAhead struct {
-	From protocol.LSN `json:"from"`
-	To   protocol.LSN `json:"to"`
-}
-
-// PromotionAction names what is done to a slot at a promotion.
-type PromotionAction string
-
-// The actions at a promotion.
-const (
-	PromotionKeep    PromotionAction = "keep"
-	PromotionAdvance PromotionAction = "advance"
-	PromotionDrop    PromotionAction = "drop"
-	PromotionMissing PromotionAction = "missing"
-)
 
 // failoverVersion is the first version whose slots have failover.
 const failoverVersion = 170000
@@ -101,7 +46,7 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	}
 	p.Local = l.ConfirmedFlushLSN
 	switch {
-	case row.Intent == IntentDrop, l.ConfirmedFlushLSN == 0, l.RestartLSN == 0:
+	case l.ConfirmedFlushLSN == 0, l.RestartLSN == 0:
 		p.Reason = ReasonBeingRebuilt
 		return p
 	case l.InvalidationReason != "":
@@ -118,6 +63,9 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		return p
 	case t.Consumed: // seen in recovery: whoever uses it now, it was not its subscriber who moved it
 		p.Reason = ReasonConsumedOnStandby
+		return p
+	case row.Intent == IntentDrop: // for a reason that nobody knows any more
+		p.Reason = ReasonBeingRebuilt
 		return p
 	case t.Confirmed != 0 && l.ConfirmedFlushLSN > t.Confirmed && !v.withHistory(t).coversAhead(l.ConfirmedFlushLSN):
 		// The subscriber itself may already be here and have moved its slot: one that
@@ -145,21 +93,6 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 		p.DuplicateBytes = uint64(p.Target - l.ConfirmedFlushLSN)
 	}
 	return p
-}
-
-// addPending adds the slots that had not been made when the promotion came. They
-// do not exist here, and their subscribers are told so by the server.
-func (r *PromotionReport) addPending(pending []SlotStatusJSON) {
-	for i := range pending {
-		s := &pending[i]
-		if slices.ContainsFunc(r.Slots, func(p PromotionSlot) bool { return p.Name == s.Name }) {
-			continue
-		}
-		r.Slots = append(r.Slots, PromotionSlot{
-			Name: s.Name, Database: s.Database, Plugin: s.Plugin, Action: PromotionMissing, Reason: s.Reason, Last: s.Upstream,
-		})
-	}
-	slices.SortFunc(r.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // withHistory returns the track with High cut off where this server left the

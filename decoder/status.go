@@ -33,7 +33,7 @@ type Status struct {
 	Anchor    AnchorStatus     `json:"anchor"`
 	Slots     []SlotStatusJSON `json:"slots"`
 	Steps     []StepCount      `json:"steps"`     // taken since the helper's start
-	Promotion *PromotionReport `json:"promotion"` // of the last promotion this helper saw, null before
+	Promotion *PromotionReport `json:"promotion"` // of the promotion that made the server a primary; null on a standby
 }
 
 // StandbyStatus is the server the helper serves.

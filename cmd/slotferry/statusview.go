@@ -80,7 +80,7 @@ func (v *statusView) helper(d *statusdoc.Document) {
 	v.line("")
 	v.line("%v", d.CountSlots())
 	if h.Promotion != nil {
-		v.promotion(h.Promotion)
+		v.out.WriteString(h.Promotion.Text(v.color))
 	}
 }
 
@@ -131,32 +131,6 @@ func stateColor(s decoder.State) table.Color {
 		return table.Wait
 	}
 	return table.Bad
-}
-
-func (v *statusView) promotion(p *decoder.PromotionReport) {
-	v.line("promoted to timeline %d at %v, %s", p.TimelineID, p.SwitchLSN, p.Time.UTC().Format(time.DateTime+" UTC"))
-	t := table.Table{
-		Header: []string{"SLOT", "DATABASE", "USABLE", "STANDBY", "SENT TWICE", "NOTE"},
-		Right:  []bool{false, false, false, false, true},
-	}
-	for i := range p.Slots {
-		s := &p.Slots[i]
-		usable, color := "yes", table.Good
-		if !s.Usable {
-			usable, color = "NO", table.Bad
-		}
-		note := string(s.Reason)
-		if s.Ahead != nil {
-			note = fmt.Sprintf("subscriber is ahead, from %v to %v", s.Ahead.From, s.Ahead.To)
-		}
-		if s.Error != "" {
-			note = strings.TrimSpace(note + " " + s.Error)
-		}
-		row := table.Text(s.Name, s.Database, usable, lsn(s.Local), human.Bytes(s.DuplicateBytes), note)
-		row[2].Color = color
-		t.Rows = append(t.Rows, row)
-	}
-	v.table(t)
 }
 
 func (v *statusView) source(s *relay.SlotSourceStatus, now time.Time) {
