@@ -192,6 +192,9 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 	case !upstreamReady(v, u):
 		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
 	}
+	if x := judgePlugin(v, u); x.bad() { // what can be moved, and not be read
+		return x, planAdvance(v, u, l, t)
+	}
 	if x := preparedBefore(v, l, u, t); x.bad() { // I-8
 		return x, planAdvance(v, u, l, t)
 	}
@@ -250,9 +253,6 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 	return pending(ReasonBeingMade, "being adopted"), Step{Kind: StepAdopt}
 }
 
-func historyNotRead(v *View) verdict {
-	return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI)
-}
 // offHistory says why a slot that was this node's own lies beyond where the history
 // that is now followed left the node's; the zero verdict when it does not. The row
 // knows which timeline the node was the primary of. Without one all that can be
@@ -275,6 +275,9 @@ func offHistory(s *Standby, row LedgerRow, l *LocalSlot) verdict {
 	return blocked(ReasonOffHistory, "at %v, timeline %d was left at %v", l.ConfirmedFlushLSN, from, end)
 }
 
+func historyNotRead(v *View) verdict {
+	return pending(ReasonTimelineDiffers, "the history of timeline %d is not read yet", v.Standby.ReceivedTLI)
+}
 
 func identity(l *LocalSlot) string {
 	switch {
@@ -293,6 +296,8 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
 	case judgeTwoPhase(v, u).bad(): // I-8
 		return judgeTwoPhase(v, u), Step{}
+	case judgePlugin(v, u).bad():
+		return judgePlugin(v, u), Step{}
 	case u.ConfirmedFlushLSN == 0:
 		return pending(ReasonBeingCreated, ""), Step{}
 	case v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving:
@@ -315,6 +320,15 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 		Kind: StepCopy, Target: v.Anchor.Position, TwoPhase: u.TwoPhase,
 		ByOption: u.TwoPhase && v.Standby.ServerVersionNum < alterVersion,
 	}
+}
+
+// judgePlugin says that the standby does not load the slot's output plugin for
+// anybody; the zero verdict when it does, as far as a setting tells.
+func judgePlugin(v *View, u *protocol.SlotState) verdict {
+	if v.Standby.OutputPlugins == nil || slices.Contains(v.Standby.OutputPlugins, u.Plugin) {
+		return verdict{}
+	}
+	return blocked(ReasonPluginNotListed, "output_plugin_libraries does not list %s on the standby", u.Plugin)
 }
 
 // upstreamReady says whether the upstream's own slot allows ours to be ready.

@@ -71,6 +71,7 @@ const (
 	ReasonNotOnUpstream       Reason = "not_on_upstream"
 	ReasonSlotsExhausted      Reason = "max_replication_slots"
 	ReasonPluginMissing       Reason = "plugin_missing"
+	ReasonPluginNotListed     Reason = "output_plugin_libraries"
 	ReasonDatabaseRefused     Reason = "database_refused"
 	ReasonPrivilege           Reason = "insufficient_privilege"
 	ReasonLedger              Reason = "ledger_not_writable"
@@ -131,8 +132,9 @@ var hints = map[Reason]string{
 	ReasonUpstreamInvalidated: "The slot is invalid on the upstream. Drop it there and set the subscription up again.",
 	ReasonNotOnUpstream:       "The upstream has no slot of this name. Drop it on the standby if nobody needs it: it keeps WAL.",
 	ReasonSlotsExhausted:      "Raise max_replication_slots on the standby (restart), or drop slots there.",
+	ReasonPluginNotListed:     "Add the slot's output plugin to output_plugin_libraries on the standby and reload.",
 	ReasonPluginMissing:       "Install the slot's output plugin on the standby.",
-	ReasonDatabaseRefused:     "The helper's role must be able to connect to the slot's database on the standby: CONNECT privilege, connection limits, pg_hba.conf.",
+	ReasonDatabaseRefused:     "The helper's role must be able to connect to the slot's database on the standby: ALLOW_CONNECTIONS, CONNECT, limits, pg_hba.conf.",
 	ReasonPrivilege:           "The helper's role needs REPLICATION and pg_monitor on the standby.",
 	ReasonLedger:              "Make the directory of --state-dir writable for the helper.",
 	ReasonError:               "See the detail; it is tried again.",

@@ -30,6 +30,7 @@ SELECT (pg_catalog.pg_control_system()).system_identifier,
        pg_catalog.current_setting('max_replication_slots')::int,
        extract(epoch FROM coalesce(pg_catalog.current_setting('idle_replication_slot_timeout', true), '0')::interval)::float8,
        extract(epoch FROM pg_catalog.current_setting('recovery_min_apply_delay')::interval)::float8,
+       pg_catalog.current_setting('output_plugin_libraries', true),
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_is_wal_replay_paused() ELSE false END,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN 0 ELSE
             ('x' || substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int8 END,
@@ -48,9 +49,10 @@ func readStandby(ctx context.Context, conn *pgx.Conn) (standbyFacts, error) {
 	var replay, receive string
 	var tli, timeline int64
 	var statusInterval, idleTimeout, applyDelay float64
+	var plugins *string
 	err := conn.QueryRow(ctx, standbyQuery).Scan(&sysid, &f.ServerVersionNum, &f.InRecovery, &replay, &receive, &tli,
 		&f.WALLevel, &f.HotStandbyFeedback, &statusInterval, &f.PrimarySlotName, &f.SyncReplicationSlots,
-		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &f.ReplayPaused, &timeline, &f.dataDirectory)
+		&f.MaxReplicationSlots, &idleTimeout, &applyDelay, &plugins, &f.ReplayPaused, &timeline, &f.dataDirectory)
 	if err != nil {
 		return f, fmt.Errorf("read the standby's state: %w", err)
 	}
@@ -59,6 +61,9 @@ func readStandby(ctx context.Context, conn *pgx.Conn) (standbyFacts, error) {
 	f.WALReceiverStatusInterval = seconds(statusInterval)
 	f.IdleSlotTimeout = seconds(idleTimeout)
 	f.ApplyDelay = seconds(applyDelay)
+	if plugins != nil {
+		f.OutputPlugins = slotcatalog.SplitPluginList(*plugins)
+	}
 	if f.Replay, err = protocol.ParseLSN(replay); err != nil {
 		return f, fmt.Errorf("read the standby's replay position: %w", err)
 	}

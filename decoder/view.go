@@ -75,6 +75,7 @@ type Standby struct {
 	IdleSlotTimeout           time.Duration // idle_replication_slot_timeout; 0: off or unknown to this version
 	ApplyDelay                time.Duration // recovery_min_apply_delay
 	ReplayPaused              bool
+	OutputPlugins             []string // output_plugin_libraries; nil: this version has no such setting
 
 	Slots []LocalSlot // all of them, physical ones too, by name
 }

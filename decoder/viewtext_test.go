@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotferry/slotferry/internal/slotcatalog"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -317,6 +318,8 @@ func (b *viewText) set(name, value string) {
 	case "history": // TLI@LSN,TLI@LSN, of the timeline after the last
 		s.History = b.parseHistory(strings.ReplaceAll(value, ",", "\n"))
 		s.HistoryTLI = s.History.lastTimeline() + 1
+	case "output_plugin_libraries":
+		s.OutputPlugins = slotcatalog.SplitPluginList(value)
 	case "retain_budget":
 		b.v.Settings.RetainBudget = b.lsn(value)
 	case "anchor_budget":
@@ -326,7 +329,6 @@ func (b *viewText) set(name, value string) {
 	}
 }
 
-func (b *viewText) lsn(text string) protocol.LSN { return args{"": text}.lsn(b.t, "", 0) }
 // parseHistory reads lines of TLI@LSN.
 func (b *viewText) parseHistory(text string) History {
 	h, err := ParseHistory(strings.ReplaceAll(text, "@", "\t"))
@@ -336,6 +338,7 @@ func (b *viewText) parseHistory(text string) History {
 	return h
 }
 
+func (b *viewText) lsn(text string) protocol.LSN { return args{"": text}.lsn(b.t, "", 0) }
 
 func (b *viewText) number(text string) int64 { return args{"": text}.num(b.t, "", 0) }
 

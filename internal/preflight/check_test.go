@@ -163,6 +163,12 @@ func TestWhatIsWrong(t *testing.T) {
 			[]string{"warn standby recovery_min_apply_delay: 1m0s"}, ""},
 		{"idle timeout", func(_, s *Server) { s.Settings["idle_replication_slot_timeout"] = "600" },
 			[]string{"warn standby idle_replication_slot_timeout: 600"}, ""},
+		{"a plugin that the standby is not told to load", func(u, s *Server) {
+			u.Slots[1].Plugin, s.Settings["output_plugin_libraries"] = "wal2json", "pgoutput, test_decoding"
+		}, []string{"fail standby output_plugin_libraries: pgoutput, test_decoding"}, ""},
+		{"a plugin that the standby is told to load", func(u, s *Server) {
+			u.Slots[1].Plugin, s.Settings["output_plugin_libraries"] = "wal2json", "pgoutput,wal2json"
+		}, []string{"skip standby output plugins: wal2json"}, ""},
 		{"another plugin", func(u, _ *Server) { u.Slots[1].Plugin = "wal2json" }, []string{"skip standby output plugins: wal2json"}, ""},
 
 		{"upstream away", func(u, _ *Server) { *u = Server{ConnectError: "refused", ConnectHint: "look"} },

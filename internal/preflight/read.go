@@ -147,6 +147,7 @@ func (s *Server) readSettings(ctx context.Context, session *pgx.Conn) error {
 		[]string{
 			"wal_level", "max_wal_senders", "max_replication_slots", "hot_standby_feedback", "wal_receiver_status_interval",
 			"primary_slot_name", "sync_replication_slots", "recovery_min_apply_delay", "idle_replication_slot_timeout",
+			"output_plugin_libraries",
 		})
 	if err != nil {
 		return err

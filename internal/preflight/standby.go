@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/slotferry/slotferry/internal/slotcatalog"
 )
 
 // oldestStandby is the first major version that decodes on a standby.
@@ -37,7 +39,7 @@ func checkStandby(s, upstream *Server) []Finding {
 	}
 	l.checkSlotSync(s)
 	l.checkDelay(s)
-	l.checkPlugins(upstream)
+	l.checkPlugins(s, upstream)
 	return l.all
 }
 
@@ -196,17 +198,31 @@ func (l *list) checkDelay(s *Server) {
 	}
 }
 
-// checkPlugins cannot look: which libraries a server can load is seen only by
-// loading them.
-func (l *list) checkPlugins(upstream *Server) {
+// checkPlugins can only look at what the standby is told to load, where there is
+// such a setting: which libraries a server can load is seen only by loading them.
+func (l *list) checkPlugins(s, upstream *Server) {
 	if !upstream.connected() {
 		return
 	}
-	plugins := map[string]bool{}
+	setting, limited := s.Settings["output_plugin_libraries"]
+	listed := slotcatalog.SplitPluginList(setting)
+	plugins, refused := map[string]bool{}, map[string]bool{}
 	for i := range upstream.Slots {
-		if s := &upstream.Slots[i]; !s.Physical && s.Plugin != "pgoutput" { // that one is always there
-			plugins[s.Plugin] = true
+		slot := &upstream.Slots[i]
+		switch {
+		case slot.Physical:
+		case limited && !slices.Contains(listed, slot.Plugin):
+			refused[slot.Plugin] = true
+		case slot.Plugin != "pgoutput": // that one is always installed
+			plugins[slot.Plugin] = true
 		}
+	}
+	if limited {
+		missing := strings.Join(slices.Sorted(maps.Keys(refused)), ", ")
+		l.must(missing == "", Finding{
+			Setting: "output_plugin_libraries", Value: setting, Want: orElse(missing, "the plugins of the slots"),
+			Change: "add what is missing to the list on the standby, then SELECT pg_reload_conf()",
+		})
 	}
 	if len(plugins) > 0 {
 		l.note(Skip, Finding{
