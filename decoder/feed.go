@@ -20,7 +20,7 @@ import (
 // Feed bounds. A relay sends at least a heartbeat each second.
 const (
 	feedConnectTimeout = 10 * time.Second
-	feedSilence        = 15 * time.Second // without a message the connection counts as dead
+	feedSilence        = 15 * time.Second // without a message, or with a report unsent, the connection counts as dead
 	feedReportEvery    = 10 * time.Second // a report is repeated, should the relay have lost its memory
 	feedMinBackoff     = 250 * time.Millisecond
 	feedMaxBackoff     = 5 * time.Second
@@ -125,6 +125,7 @@ func (f *Feed) session(ctx context.Context) error {
 	defer conn.Close()
 	defer stop()
 
+	_ = conn.SetWriteDeadline(time.Now().Add(feedSilence)) // a closed connection shows in Flush
 	front.Send(&pgproto3.Query{String: "SLOT_STATE"})
 	if err := front.Flush(); err != nil {
 		return fmt.Errorf("ask the relay for slot state: %w", err)
@@ -181,7 +182,8 @@ func (f *Feed) take(parts *protocol.Assembler, data []byte) {
 }
 
 // sendReports sends the helper's report when there is a new one, and now and
-// then the same again.
+// then the same again. When one cannot be sent in time it closes the connection:
+// the relay would go on without, and hand on what was true once.
 func (f *Feed) sendReports(ctx context.Context, conn net.Conn) {
 	for {
 		body, changed := f.cfg.Helper.Report()
@@ -190,8 +192,10 @@ func (f *Feed) sendReports(ctx context.Context, conn net.Conn) {
 			f.cfg.Logger.Warn().Err(err).Msg("helper report cannot be sent")
 		} else {
 			frame := pgio.AppendUint32([]byte{'d'}, uint32(len(payload)+4))
+			_ = conn.SetWriteDeadline(time.Now().Add(feedSilence))
 			if _, err := conn.Write(append(frame, payload...)); err != nil {
-				return // the reader sees the same and says so
+				_ = conn.Close() // the reader sees it and says so
+				return
 			}
 		}
 		select {
