@@ -51,17 +51,35 @@ func inOrder(steps []Step, tracks map[string]Track) []Step {
 	return steps
 }
 
-// pump begins queued steps while there are sessions for them. Advances leave one
-// free, so that long ones never keep a new slot waiting.
+// pump begins queued steps while there are sessions for them.
 func (h *Helper) pump(ctx context.Context) {
-	for len(h.queue) > 0 && len(h.busy) < h.cfg.MaxSessions {
-		s := h.queue[0]
-		if s.Kind == StepAdvance && len(h.busy) >= max(1, h.cfg.MaxSessions-1) {
+	for {
+		i := nextStep(h.queue, h.busy, h.cfg.MaxSessions)
+		if i < 0 {
 			return
 		}
-		h.queue = h.queue[1:]
+		s := h.queue[i]
+		h.queue = slices.Delete(h.queue, i, i+1)
 		h.begin(ctx, s)
 	}
+}
+
+// nextStep says which of the queued steps may begin beside those under way; -1:
+// none. Advances leave a session free, so that long ones never keep a new slot
+// waiting. So does a database, so that one whose sessions hang keeps none but its
+// own slots waiting (I-11).
+func nextStep(queue []Step, busy map[string]stepRun, sessions int) int {
+	if len(busy) >= sessions {
+		return -1
+	}
+	share := max(1, sessions-1)
+	inDatabase := make(map[string]int, len(busy))
+	for _, run := range busy {
+		inDatabase[run.step.Database]++
+	}
+	return slices.IndexFunc(queue, func(s Step) bool {
+		return inDatabase[s.Database] < share && (s.Kind != StepAdvance || len(busy) < share)
+	})
 }
 
 // begin runs a step that needs the standby in a goroutine of its own. Its
