@@ -110,8 +110,16 @@ func (p *process) addHelper(cfg decoder.Config) error {
 	if p.helper, err = decoder.New(cfg); err != nil {
 		return usageError(err)
 	}
-	p.add("helper", p.helper.Run)
+	p.add("helper", func(ctx context.Context) error { return stateDirHint(p.helper.Run(ctx)) })
 	return nil
+}
+
+// stateDirHint says what to do about a state directory that is taken.
+func stateDirHint(err error) error {
+	if errors.Is(err, decoder.ErrStateDirInUse) {
+		return withHint(err, "One helper a standby: stop the other, or give this one its own --state-dir.")
+	}
+	return err
 }
 
 // relayStatus is what upstreamWatch looks at, upstreamNews whom it tells.
