@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -150,6 +149,6 @@ func printCheck(c *cli.Context, doc *checkDocument) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(doc)
 	}
-	_, err := c.App.Writer.Write([]byte(checkText(doc, isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == "")))
+	_, err := c.App.Writer.Write([]byte(checkText(doc, colors(c.App.Writer))))
 	return err
 }

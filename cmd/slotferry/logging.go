@@ -41,3 +41,9 @@ func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }
+
+// colors reports whether w shows colour: a terminal, unless NO_COLOR or TERM=dumb
+// says otherwise.
+func colors(w any) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

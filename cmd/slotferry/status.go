@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -78,34 +77,6 @@ func runStatus(c *cli.Context) error {
 	return watchStatus(ctx, c, client, urls, every)
 }
 
-// watchStatus prints until ctx ends, and then says what was last true.
-func watchStatus(ctx context.Context, c *cli.Context, client *statusdoc.Client, urls []string, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var last error
-	for {
-		answers := ask(ctx, client, urls)
-		if ctx.Err() != nil {
-			return last
-		}
-		last = verdictOf(answers)
-		if isTerminal(c.App.Writer) && !c.Bool("json") {
-			const home, clear = "\x1b[H", "\x1b[2J"
-			if _, err := c.App.Writer.Write([]byte(clear + home)); err != nil {
-				return err
-			}
-		}
-		if err := printAnswers(c, answers); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-tick.C:
-		}
-	}
-}
-
 // ask reads all documents at once, and returns them in the order of the URLs.
 func ask(ctx context.Context, client *statusdoc.Client, urls []string) []answer {
 	answers := make([]answer, len(urls))
@@ -157,18 +128,8 @@ func printAnswers(c *cli.Context, answers []answer) error {
 		}
 		return encoder.Encode(answers)
 	}
-	v := statusView{color: isTerminal(c.App.Writer) && os.Getenv("NO_COLOR") == ""}
-	first := true
-	for _, a := range answers {
-		if a.Status == nil {
-			continue
-		}
-		if !first {
-			v.line("")
-		}
-		first = false
-		v.document(a.URL, a.Status)
-	}
+	v := statusView{color: colors(c.App.Writer)}
+	v.all(answers)
 	_, err := c.App.Writer.Write([]byte(v.out.String()))
 	return err
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,7 +31,7 @@ func helperDocument() statusdoc.Document {
 			Anchor:   decoder.AnchorStatus{Phase: "live", Position: 0x16B374D800},
 			Slots: []decoder.SlotStatusJSON{
 				{Name: "orders_sub", Database: "shop", Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x16B374D810, Local: 0x16B374D000,
-					Lag: 0x810, Since: now.Add(-26 * time.Hour)},
+					Lag: 0x810, LagTime: 2.25, Since: now.Add(-26 * time.Hour)},
 				{Name: "late_sub", Database: "データ", Plugin: "pgoutput", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
 					Detail: "16 MB to go", Hint: decoder.ReasonSubscriberBehind.Hint(), Upstream: 0x16A0000000, Since: now.Add(-12 * time.Second)},
 				{Name: "audit", Database: "bad\nname", Plugin: "wal2json", State: decoder.StateBlocked, Reason: decoder.ReasonPluginMissing,
@@ -55,22 +57,24 @@ func serveDocument(t *testing.T, d statusdoc.Document) string {
 func TestStatusTable(t *testing.T) {
 	url := serveDocument(t, helperDocument())
 	got := execute(t, nil, "", "status", "--url", url)
-	const want = `helper on db2: NOT READY
-URL/status, running for 1h30m, version v1
-system identifier 7523094288207667809, timeline 3, role standby, replayed 16/B374D848, slot message 250ms old
-anchor live at 16/B374D800
+	const want = `system identifier 7523094288207667809
 
-SLOT        DATABASE     PLUGIN    UPSTREAM     STANDBY         LAG  STATE    REASON             SINCE
-orders_sub  shop         pgoutput  16/B374D810  16/B374D000  2064 B  ready                        1d2h
-late_sub    データ       pgoutput  16/A0000000  -                 -  pending  subscriber_behind    12s
-audit       bad\x0aname  wal2json  16/B374D810  -                 -  blocked  plugin_missing        0s
+PROCESS  HOST  URL SERVER   TIMELINE  REPLAYED     SLOT MESSAGE  SLOTS READY     UP  VERSION  STATE
+helper   db2   URL standby         3  16/B374D848     250ms old       1 of 3  1h30m  v1       NOT READY
+
+SLOT        DATABASE     PLUGIN    UPSTREAM     STANDBY         LAG  LAG TIME  STATE    REASON             SINCE
+orders_sub  shop         pgoutput  16/B374D810  16/B374D000  2064 B        2s  ready                        1d2h
+late_sub    データ       pgoutput  16/A0000000  -                 -         -  pending  subscriber_behind    12s
+audit       bad\x0aname  wal2json  16/B374D810  -                 -         -  blocked  plugin_missing        0s
 late_sub: 16 MB to go
 
 1 of 3 slots ready, 1 pending, 1 blocked
+
+helper on db2: anchor live at 16/B374D800
 hint: subscriber_behind: Clears when the subscriber has confirmed that much more WAL.
 hint: plugin_missing: Install the slot's output plugin on the standby.
 `
-	if text := strings.ReplaceAll(got.stdout, url, "URL"); got.status != exitFailed || got.stderr != "" || text != want {
+	if text := regexp.MustCompile(`(URL|`+url+`/status) +`).ReplaceAllString(got.stdout, "URL "); got.status != exitFailed || got.stderr != "" || text != want {
 		t.Errorf("status %d, stderr %q, stdout:\n%s", got.status, got.stderr, text)
 	}
 }
@@ -211,21 +215,64 @@ func TestStatusWatch(t *testing.T) {
 	}
 }
 
-// TestStatusOfARelay shows sessions, and what their helpers say.
-func TestStatusOfARelay(t *testing.T) {
+// TestStatusOfSeveral puts what belongs to one cluster into one view: two standbys
+// with their relay, and a process of another cluster.
+func TestStatusOfSeveral(t *testing.T) {
+	second := helperDocument()
+	second.Host = "db3"
+	second.Helper.Slots = second.Helper.Slots[:1]
+	second.Judge()
+	relayed := streamingRelay()
+	other := helperDocument()
+	other.Host, other.Helper.Standby.SystemIdentifier = "stranger", 7
+	urls := []string{serveDocument(t, helperDocument()), serveDocument(t, other), serveDocument(t, second), serveDocument(t, relayed)}
+	args := []string{"status"}
+	for _, url := range urls {
+		args = append(args, "--url", url)
+	}
+	got := execute(t, nil, "", args...)
+	text := got.stdout
+	for i, url := range urls {
+		text = strings.ReplaceAll(text, strings.TrimPrefix(url, "http://"), fmt.Sprintf("U%d", i))
+	}
+	before, after, found := strings.Cut(text, "system identifier 7\n")
+	if !found || got.status != exitFailed || strings.Count(before, "system identifier") != 1 || !strings.Contains(after, "stranger") {
+		t.Errorf("status %d:\n%s", got.status, text)
+	}
+	for _, want := range []string{
+		"helper   db2   http://U0/status  standby", "helper   db3   http://U2/status  standby", "relay    db1   http://U3/status  primary",
+		"orders_sub  shop         pgoutput  db2", "orders_sub  shop         pgoutput  db3", "2 of 4 slots ready, 1 pending, 1 blocked", "SESSION",
+	} {
+		if strings.Count(before, want) != 1 {
+			t.Errorf("not once: %q in:\n%s", want, before)
+		}
+	}
+	if first := strings.Index(before, "orders_sub  shop         pgoutput  db2"); !strings.HasPrefix(strings.SplitN(before[first:], "\n", 2)[1], "orders_sub") {
+		t.Errorf("rows of one slot are not together:\n%s", before)
+	}
+}
+
+// streamingRelay is a document of a relay with one standby behind it.
+func streamingRelay() statusdoc.Document {
 	d := helperDocument()
-	d.Command, d.Helper = "relay", nil
+	d.Command, d.Host, d.Helper = "relay", "db1", nil
 	d.Relay = &relay.Status{
 		Mode: relay.ModeSplice, Listen: []string{"0.0.0.0:6432"}, Upstream: []string{"db1:5432"}, Accepted: 4, Failed: 1,
-		SlotSource: &relay.SlotSourceStatus{Connected: true, Upstream: "db1:5432", TimelineID: 3, Slots: 2, LastMessage: d.Time.Add(-time.Second),
-			SnapshotError: "permission denied", SnapshotHint: "GRANT EXECUTE it."},
+		SlotSource: &relay.SlotSourceStatus{Connected: true, Upstream: "db1:5432", SystemIdentifier: 7523094288207667809, TimelineID: 3, Slots: 2,
+			LastMessage: d.Time.Add(-time.Second), SnapshotError: "permission denied", SnapshotHint: "GRANT EXECUTE it."},
 		Sessions: []relay.SessionStatus{{ID: 4, Kind: relay.KindPhysical, State: "streaming", ApplicationName: "db2", OptedIn: true, Started: d.Started,
 			Position: 0x5000, HelperReport: &protocol.HelperReport{Slots: []protocol.SlotReport{{State: "ready"}, {State: "pending"}}}}},
 	}
 	d.Judge()
-	got := execute(t, nil, "", "status", "--url", serveDocument(t, d))
+	return d
+}
+
+// TestStatusOfARelay shows sessions, and what their helpers say.
+func TestStatusOfARelay(t *testing.T) {
+	got := execute(t, nil, "", "status", "--url", serveDocument(t, streamingRelay()))
 	for _, want := range []string{
-		"relay on db2: ready", "slot source: primary db1:5432", "splice relay on 0.0.0.0:6432, upstream db1:5432, 4 connections accepted, 1 failed",
+		"primary         3", "relay on db1: reads 2 slots of db1:5432, last message 1s ago",
+		"relay on db1: splice relay on 0.0.0.0:6432, upstream db1:5432, 4 connections accepted, 1 failed",
 		"1 of 2 slots ready, 1 pending", "no standby snapshots, permission denied", "hint: GRANT EXECUTE it.",
 	} {
 		if got.status != exitOK || !strings.Contains(got.stdout, want) {
@@ -244,7 +291,7 @@ func TestStatusAfterPromotion(t *testing.T) {
 	}}
 	d.Judge()
 	got := execute(t, nil, "", "status", "--url", serveDocument(t, d))
-	for _, want := range []string{"promoted to timeline 4 at 0/5000", "subscriber is ahead, from 0/5000 to 0/6000", "consumed_on_standby in use", "not ready: helper: not_in_recovery"} {
+	for _, want := range []string{"promoted to timeline 4 at 0/5000", "subscriber is ahead, from 0/5000 to 0/6000", "consumed_on_standby in use", "helper on db2: not ready: helper: not_in_recovery"} {
 		if got.status != exitFailed || !strings.Contains(got.stdout, want) {
 			t.Errorf("status %d, no %q in:\n%s%s", got.status, want, got.stdout, got.stderr)
 		}
