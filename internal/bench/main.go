@@ -39,7 +39,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each figure")
 	flag.DurationVar(&s.length, "length", time.Second, "length of one measurement of those that have one")
 	flag.IntVar(&s.major, "pg", 17, "major version of PostgreSQL")
-	flag.StringVar(&s.only, "only", "", "synthetic, tls, memory or server; empty: all")
+	flag.StringVar(&s.only, "only", "", "synthetic, tls, memory, server or hold-back; empty: all")
 	flag.StringVar(&s.out, "out", "bin/bench.json", "where the figures go")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -75,7 +75,7 @@ func run(ctx context.Context, s settings) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"synthetic", b.synthetic}, {"tls", b.encrypted}, {"memory", b.memory}, {"server", b.servers},
+		{"synthetic", b.synthetic}, {"tls", b.encrypted}, {"memory", b.memory}, {"server", b.servers}, {"hold-back", b.holdBack},
 	} {
 		if s.only != "" && s.only != part.name {
 			continue
