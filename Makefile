@@ -7,7 +7,7 @@ FUZZTIME ?= 60s
 # mostly wait, so more of them run at once than there are processors.
 TESTFLAGS ?= -race -timeout 18m -parallel 4
 
-.PHONY: all build test test-wal scale lint fuzz demo bench clean
+.PHONY: all build test test-wal test-hold-back scale lint fuzz demo bench clean
 
 all: build
 
@@ -24,6 +24,11 @@ test:
 # does it with 128 MiB. It needs 20 GB of disk, for a while.
 test-wal:
 	SLOTFERRY_TEST_WAL_MIB=2048 $(GO) test $(TESTFLAGS) -count=1 -v -run TestWALOnDiskIsThePrimarys ./internal/rig
+
+# test-hold-back kills 20 primaries on each major at random moments, with
+# subscribers behind hold-back, where test kills one.
+test-hold-back:
+	SLOTFERRY_TEST_HOLDBACK_ROUNDS=20 $(GO) test $(TESTFLAGS) -count=1 -v -run TestFailoversLeaveSubscribers ./internal/rig
 
 # scale measures what 500 slots in 20 databases cost, and how soon after its birth a
 # slot is ready, beside PostgreSQL's own slot sync worker. Run it on a machine with
