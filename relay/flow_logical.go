@@ -30,13 +30,9 @@ func (f *Flow) decideLogical(h protocol.FrameHeader, b []byte, v *Verdict) step 
 		if len(b) < at+1+16 {
 			return step{}
 		}
-		begin := protocol.LSN(max(binary.BigEndian.Uint64(b[at+1:]), binary.BigEndian.Uint64(b[at+9:])))
-		end, known := dataEnd(h, b, begin)
-		if !known {
-			return step{}
-		}
+		position := max(binary.BigEndian.Uint64(b[at+1:]), binary.BigEndian.Uint64(b[at+9:]))
 		switch {
-		case f.gate.data(begin, end):
+		case f.gate.data(protocol.LSN(position)):
 		case f.conv.copyEnded:
 			// The subscriber wants no more, and waits for the upstream to say so, too.
 			f.gate.blocked = protocol.InvalidLSN
@@ -59,29 +55,6 @@ func (f *Flow) decideLogical(h protocol.FrameHeader, b []byte, v *Verdict) step 
 		}
 	}
 	return forward
-}
-
-// dataEnd returns up to where the standbys must have flushed for an XLogData with
-// the position begin to pass: that position, but for a non-transactional message of
-// pgoutput. known is false while too little of the frame is here.
-func dataEnd(h protocol.FrameHeader, b []byte, begin protocol.LSN) (end protocol.LSN, known bool) {
-	const data = protocol.FrameHeaderLen + protocol.XLogDataHeaderLen
-	n := h.Size() - data - pgoutputMessageLen
-	switch {
-	case n <= 0 || begin == protocol.InvalidLSN:
-		return begin, true
-	case len(b) <= data:
-		return begin, false
-	case b[data] != protocol.LogicalMessageMsg:
-		return begin, true
-	case len(b) < data+10:
-		return begin, false
-	}
-	const transactional = 1
-	if b[data+1]&transactional != 0 || protocol.LSN(binary.BigEndian.Uint64(b[data+2:])) != begin {
-		return begin, true
-	}
-	return messageEnd(begin, n), true
 }
 
 // observe notes what a standby says it has flushed, on its way upstream. It

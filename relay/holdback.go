@@ -13,13 +13,14 @@ import (
 // it comes from. A subscriber confirms the position that an XLogData or a
 // PrimaryKeepalive carries in its header, and no other: the apply worker
 // (LogicalRepApplyLoop, worker.c) and pg_recvlogical take the greatest they have
-// seen. For the message that ends a transaction, or prepares it, that is the end
-// of its record (write_location, logical.c); for one within a transaction it is
-// where the change's record begins, which comes before. So a stream whose
+// seen. For the message that ends a transaction, or prepares it, and for one that
+// takes effect without a transaction (pg_logical_emit_message), that is the end of
+// its record (write_location, logical.c); for a change it is where its record
+// begins, and the end of its transaction comes behind. So a stream whose
 // messages pass in their order, each only when the standbys have flushed up to
 // the position in its header, gives a subscriber no transaction that they lack
 // and lets it confirm nothing that they lack. What a plugin puts into a message
-// has no part in that, but for one kind: see messageEnd.
+// has no part in that.
 
 // HoldReason says why the next message of a logical stream passes or does not.
 type HoldReason string

@@ -53,3 +53,17 @@ func (h *HoldBack) check(c *Config) (errs []error) {
 	}
 	return errs
 }
+
+// SetHoldBack changes the standbys, the exempt slots and the timeout of a relay that
+// holds logical streams back, for the streams that there are, too. The source stays.
+func (r *Relay) SetHoldBack(h HoldBack) error {
+	if r.hold == nil {
+		return errors.New("this relay holds no logical streams back")
+	}
+	h.Source = r.cfg.HoldBack.Source
+	if err := errors.Join(h.check(&r.cfg)...); err != nil {
+		return err
+	}
+	r.hold.set(h)
+	return nil
+}

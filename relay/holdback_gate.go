@@ -9,8 +9,6 @@ import (
 // holdGate holds one logical stream back, as part of its Flow. It is pure: its
 // pump sets view and stream before it asks anything, and reads the rest afterwards.
 type holdGate struct {
-	exempt []string // globs of slots
-
 	view   *holdView
 	stream holdStream
 
@@ -21,8 +19,7 @@ type holdGate struct {
 	// the one that has waited longest, and the greatest.
 	withheld, withheldLast protocol.LSN
 
-	blocked protocol.LSN // what the XLogData that waits waits for; InvalidLSN: none does
-	begins  protocol.LSN // its position: nothing past it may be shown before it
+	blocked protocol.LSN // position of the XLogData that waits; InvalidLSN: none does
 	last    holdDecision // the last that did not pass
 	timeout bool         // something passed because it was held for too long
 	flushed bool         // something passed because the standbys have it
@@ -30,11 +27,19 @@ type holdGate struct {
 
 // begin notes a new copy-both stream. What the subscriber asks to start from it has.
 func (g *holdGate) begin(c *Conversation) {
-	*g = holdGate{exempt: g.exempt, view: g.view, stream: g.stream, slot: c.streamSlot}
-	g.stream.Exempt = g.slot != "" && matchesAny(g.exempt, g.slot)
+	*g = holdGate{view: g.view, stream: g.stream, slot: c.streamSlot}
+	g.stream.LetGo = false
+	g.setView(g.view)
 	if g.slot != "" {
 		g.shown = c.command.StartLSN
 	}
+}
+
+// setView has the gate decide by v from now on.
+func (g *holdGate) setView(v *holdView) {
+	g.view = v
+	g.stream.Limit = v.timeout
+	g.stream.Exempt = g.slot != "" && matchesAny(v.exempt, g.slot)
 }
 
 // decide asks, and notes what was said.
@@ -51,15 +56,14 @@ func (g *holdGate) decide(at protocol.LSN) holdDecision {
 	return d
 }
 
-// data reports whether an XLogData passes that carries the position begins and
-// needs what ends at end, most often the same.
-func (g *holdGate) data(begins, end protocol.LSN) bool {
-	if g.decide(end).Verdict != holdPass {
-		g.blocked, g.begins = end, begins
+// data reports whether an XLogData that carries the position at passes.
+func (g *holdGate) data(at protocol.LSN) bool {
+	if g.decide(at).Verdict != holdPass {
+		g.blocked = at
 		return false
 	}
 	g.blocked = protocol.InvalidLSN
-	g.show(begins)
+	g.show(at)
 	return true
 }
 
@@ -112,7 +116,7 @@ func (g *holdGate) own(tick bool, sendTime int64) *protocol.PrimaryKeepalive {
 	alive := tick && g.blocked != protocol.InvalidLSN
 	if alive {
 		if d := g.decide(g.blocked); d.Verdict != holdPass {
-			g.show(min(d.Position, g.begins))
+			g.show(min(d.Position, g.blocked))
 		}
 	}
 	if g.shown == before && !alive {

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,13 +41,14 @@ func TestHeldStream(t *testing.T) {
 					case "flushed":
 						s.flushed(mustLSN(t, value))
 					case "exempt":
-						s.down.gate.exempt = []string{value}
+						s.exempt = []string{value}
 					case "limit":
-						s.down.gate.stream.Limit = mustDuration(t, value)
+						s.timeout = mustDuration(t, value)
 					default:
 						t.Fatalf("no setting %q", key)
 					}
 				}
+				s.flushed(s.flush)
 				s.begin()
 			case "flushed":
 				s.flushed(mustLSN(t, lines[0]))
@@ -85,6 +85,10 @@ type scriptedStream struct {
 	got      []byte // by the subscriber
 	command  string
 	waits    bool
+
+	exempt  []string
+	timeout time.Duration
+	flush   protocol.LSN
 }
 
 func newScriptedStream(command string) *scriptedStream {
@@ -112,7 +116,10 @@ func (s *scriptedStream) flushed(lsn protocol.LSN) {
 	standby := walsender{pid: 100, physical: true}
 	standby.ApplicationName, standby.Flush, standby.Streaming = "s1", lsn, true
 	names := &StandbyNames{n: 1, names: []string{"s1"}}
-	s.down.gate.view = newHoldView(names, &walsenders{list: []walsender{{pid: streamPID}, standby}}, nil, false)
+	v := newHoldView(names, &walsenders{list: []walsender{{pid: streamPID}, standby}}, nil, false)
+	v.exempt, v.timeout = s.exempt, s.timeout
+	s.flush = lsn
+	s.down.gate.setView(v)
 }
 
 func (s *scriptedStream) scan() {
@@ -170,16 +177,6 @@ func streamFrame(t testing.TB, name, text string) []byte {
 	case "XLogData":
 		lsn := mustLSN(t, position)
 		m := protocol.XLogData{DataStart: lsn, WALEnd: lsn, SendTime: 5, Data: []byte("what the plugin says")}
-		return protocol.AppendCopyData(nil, m.Append(nil))
-	case "Message": // of pgoutput, with a prefix of one letter and 100 bytes
-		lsn := mustLSN(t, position)
-		data := append([]byte{'M', 0}, make([]byte, 8)...)
-		if flag == "transactional" {
-			data[1] = 1
-		}
-		binary.BigEndian.PutUint64(data[2:], uint64(lsn))
-		data = append(data, 'p', 0, 0, 0, 0, 100)
-		m := protocol.XLogData{DataStart: lsn, WALEnd: lsn, Data: append(data, make([]byte, 100)...)}
 		return protocol.AppendCopyData(nil, m.Append(nil))
 	case "PrimaryKeepalive":
 		m := protocol.PrimaryKeepalive{WALEnd: mustLSN(t, position), SendTime: 5, ReplyRequested: flag == "reply"}

@@ -10,13 +10,12 @@ import (
 // holdBack puts together for all logical sessions what is known of the standbys,
 // and wakes them when that changes.
 type holdBack struct {
-	cfg HoldBack
-
 	view   atomic.Pointer[holdView]
 	counts holdCounts
 
 	// mu guards what follows. It is never asked for with a session's mu held.
 	mu      sync.Mutex
+	cfg     HoldBack
 	read    *walsenders               // nil: none yet
 	ending  bool                      // the upstream shuts down
 	relayed map[uint32]relayedStandby // by the pid of their walsender
@@ -37,14 +36,26 @@ type relayedStandby struct {
 
 func newHoldBack(cfg HoldBack) *holdBack {
 	b := &holdBack{cfg: cfg, relayed: map[uint32]relayedStandby{}, streams: map[*heldStream]bool{}}
-	b.view.Store(newHoldView(cfg.Standbys, nil, nil, false))
+	b.update()
 	return b
+}
+
+// set changes what streams wait for, those that there are, too.
+func (b *holdBack) set(cfg HoldBack) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg = cfg
+	b.update()
+	for s := range b.streams {
+		s.signal()
+	}
 }
 
 // update makes a new view and wakes the streams that it lets go on. Called with mu
 // held.
 func (b *holdBack) update() {
 	v := newHoldView(b.cfg.Standbys, b.read, b.relayed, b.ending)
+	v.exempt, v.timeout = b.cfg.Exempt, b.cfg.Timeout
 	b.view.Store(v)
 	for s := range b.streams {
 		s.changed(v)

@@ -89,9 +89,10 @@ func (k *heldStream) prepare(g *holdGate) {
 		k.pid.Store(key.PID)
 		g.stream.Walsender = key.PID
 	}
-	g.view = k.back.view.Load()
+	if v := k.back.view.Load(); v != g.view {
+		g.setView(v)
+	}
 	g.stream.WasListed = g.stream.WasListed || g.view.listed[g.stream.Walsender]
-	g.stream.Limit = k.back.cfg.Timeout
 	g.stream.Held = k.clock.see(g.waitsFor(), time.Now())
 	g.last, g.timeout, g.flushed = holdDecision{}, false, false
 }
@@ -129,7 +130,7 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 	case g.stream.LetGo && !k.letGo:
 		k.letGo = true
 		k.back.counts.letGo.Add(1)
-		line(log.Warn()).Dur("after", k.back.cfg.Timeout).Stringer("standbys", k.back.cfg.Standbys).
+		line(log.Warn()).Dur("after", g.stream.Limit).Stringer("standbys", g.view.names).
 			Str("hint", "Until the standbys have caught up, its subscriber can be ahead of the next primary.").
 			Msg("a logical stream is let go: the standbys have not flushed its next message in time")
 	case !g.stream.LetGo && k.letGo:

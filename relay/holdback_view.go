@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -15,6 +16,9 @@ type holdView struct {
 	listed   map[uint32]bool // pids of the walsenders, those of logical streams too
 	standbys []Standby
 	position protocol.LSN // of names
+
+	exempt  []string      // globs of slots whose streams are not held back
+	timeout time.Duration // how long a stream may be held; 0: for ever
 }
 
 // newHoldView puts together what the slot source read and what this relay's own

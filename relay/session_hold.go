@@ -43,7 +43,8 @@ func (s *session) holdBack(ctx context.Context, wg *sync.WaitGroup) (end func())
 	k := newHeldStream(s, hub, s.down.speaker)
 	s.mu.Lock()
 	s.held, s.down.held, s.down.speaker = k, k, k
-	s.down.flow.gate = &holdGate{exempt: hub.cfg.Exempt, view: hub.view.Load()}
+	s.down.flow.gate = new(holdGate)
+	s.down.flow.gate.setView(hub.view.Load())
 	s.mu.Unlock()
 	cancel := hub.add(k)
 	wg.Go(func() { k.tick(ctx) })

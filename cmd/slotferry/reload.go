@@ -2,13 +2,18 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/slotferry/slotferry/relay"
 )
 
 // reloadable are the settings that change while a process runs. A connection
 // string does not: what runs with it has proven itself with that one.
-var reloadable = []string{"slot", "exclude-slot", "database", "include-table-sync", "log-level"}
+var reloadable = []string{
+	"slot", "exclude-slot", "database", "include-table-sync", "log-level", "hold-back", "hold-back-exempt", "hold-back-timeout",
+}
 
 // reload reads the configuration file, certificates and the token again, and takes all of
 // it that can change in a running process. With an error anywhere it takes nothing.
@@ -54,6 +59,11 @@ func (p *process) take(next *settings, changed []string) {
 			p.log.Error().Err(err).Msg("SIGHUP: the filters stay")
 		}
 	}
+	if p.relay != nil && p.settings.c.String("hold-back") != "" && next.c.String("hold-back") != "" {
+		if err := p.relay.SetHoldBack(*next.holdBack(new(relay.SlotSourceConfig))); err != nil { // it was read before
+			p.log.Error().Err(err).Msg("SIGHUP: hold-back stays")
+		}
+	}
 	p.level.set(next.logLevel())
 	for _, name := range changed {
 		p.settings.values[name] = next.values[name]
@@ -77,6 +87,12 @@ func (s *settings) again() *settings {
 	return next
 }
 
+// switches reports whether a setting turns something on or off that cannot be while
+// the process runs: a session is held back from its begin, or never.
+func (s *settings) switches(next *settings, name string) bool {
+	return strings.HasPrefix(name, "hold-back") && (s.c.String("hold-back") == "") != (next.c.String("hold-back") == "")
+}
+
 // differences names the settings that are not the same: those that can be put in
 // force now, and those that need a restart.
 func (s *settings) differences(next *settings) (changed, restart []string) {
@@ -84,7 +100,7 @@ func (s *settings) differences(next *settings) (changed, restart []string) {
 		name := f.Names()[0]
 		switch {
 		case s.values[name].same(next.values[name]):
-		case slices.Contains(reloadable, name):
+		case slices.Contains(reloadable, name) && !s.switches(next, name):
 			changed = append(changed, name)
 		default:
 			restart = append(restart, name)
