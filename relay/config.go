@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -106,13 +107,17 @@ type Config struct {
 	RefuseTLS bool
 
 	// HandshakeTimeout bounds the time from accept to a whole startup packet.
-	// 0 means 60 s, the default of authentication_timeout. What follows is
-	// bounded by the upstream itself.
+	// 0 means 60 s, the default of authentication_timeout.
 	HandshakeTimeout time.Duration
 
 	// ConnectTimeout bounds the dial of one upstream host. 0 means conninfo's
 	// connect_timeout, and 10 s where that is not set either.
 	ConnectTimeout time.Duration
+
+	// AnswerTimeout bounds the time from the startup packet to the upstream's first
+	// word. 0 means conninfo's connect_timeout, and HandshakeTimeout where that is
+	// not set.
+	AnswerTimeout time.Duration
 
 	// DrainTimeout bounds how long a session lives on after one of its
 	// connections has ended. 0 means 10 s.
@@ -132,6 +137,8 @@ type Config struct {
 	// Metrics is where the relay's metrics are registered. nil: nowhere.
 	Metrics prometheus.Registerer
 }
+
+const defaultHandshakeTimeout = 60 * time.Second // authentication_timeout
 
 // withDefaults returns the configuration with its zero values filled in, and
 // all that is wrong with it.
@@ -165,7 +172,8 @@ func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 		errs = append(errs, c.HoldBack.check(&c)...)
 	}
 	errs = append(errs, fillDurations(
-		duration{"handshake timeout", &c.HandshakeTimeout, 60 * time.Second},
+		duration{"handshake timeout", &c.HandshakeTimeout, defaultHandshakeTimeout},
+		duration{"answer timeout", &c.AnswerTimeout, cmp.Or(addrs.answerTimeout, c.HandshakeTimeout, defaultHandshakeTimeout)},
 		duration{"connect timeout", &c.ConnectTimeout, addrs.connectTimeout},
 		duration{"drain timeout", &c.DrainTimeout, 10 * time.Second},
 		duration{"report interval", &c.ReportInterval, 3 * time.Second},

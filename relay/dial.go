@@ -33,7 +33,6 @@ func (s *session) dial(ctx context.Context, only *upstreamAddr, bare bool) error
 			errs = append(errs, fmt.Errorf("upstream %s: %w", h, err))
 			continue
 		}
-		s.relay.upstreamReached(nil)
 		return nil
 	}
 	return s.unreachable(ctx, errs)

@@ -30,6 +30,7 @@ const (
 
 	codeInvalidAuthorization = "28000"
 	codeCannotConnectNow     = "57P03"
+	codeTooManyConnections   = "53300"
 )
 
 func endShutdown() *ending {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -62,7 +63,10 @@ func (s *session) handshake(ctx context.Context, in, fromUpstream *inbox) (opene
 			}
 			continue
 		}
-		return s.openSession(ctx, in, fromUpstream, packet, failed)
+		// The upstream may take its time: no buffer is held for that.
+		packet = bytes.Clone(packet)
+		in.consume(len(packet))
+		return s.openSession(ctx, fromUpstream, packet, failed)
 	}
 }
 
@@ -94,7 +98,7 @@ func (s *session) readStartup(ctx context.Context, in *inbox) ([]byte, error) {
 		if ctx.Err() != nil { // a nudge that came before the deadline was set
 			return nil, ctx.Err()
 		}
-		if err := s.downstream.read(in, true); err != nil {
+		if err := s.downstream.readSlowly(in); err != nil {
 			if errors.Is(err, io.EOF) && in.n > 0 {
 				err = io.ErrUnexpectedEOF
 			}
@@ -143,6 +147,7 @@ func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, 
 	if err != nil {
 		return false, fmt.Errorf("read upstream's answer about encryption: %w", err)
 	}
+	s.relay.upstreamReached(nil)
 	switch answer[0] {
 	case 'N':
 		s.refused = s.refused || code == protocol.SSLRequestCode
@@ -174,13 +179,14 @@ func (s *session) openOpaque(ctx context.Context, failed error) (opened bool, er
 	if failed != nil {
 		return false, errors.Unwrap(failed) // nobody would understand an ErrorResponse
 	}
+	s.relay.upstreamReached(nil) // nothing it answers can be read
 	s.becomeOpaque()
 	return true, nil
 }
 
 // openSession passes the startup packet on, with the marker taken out or put
 // in. fromUpstream gets what the upstream has answered already.
-func (s *session) openSession(ctx context.Context, in, fromUpstream *inbox, packet []byte, failed error) (
+func (s *session) openSession(ctx context.Context, fromUpstream *inbox, packet []byte, failed error) (
 	opened bool, err error,
 ) {
 	if err := s.mustBeEncrypted(); err != nil {
@@ -204,15 +210,15 @@ func (s *session) openSession(ctx context.Context, in, fromUpstream *inbox, pack
 	if err := s.forwardStartup(ctx, forwarded); err != nil {
 		return false, err
 	}
-	again, err := s.again(ctx, fromUpstream)
-	if err == nil && again {
-		err = s.openOtherWay(ctx, fromUpstream, forwarded)
+	for {
+		again, err := s.again(ctx, fromUpstream)
+		if err == nil && again {
+			err = s.openOtherWay(ctx, fromUpstream, forwarded)
+		}
+		if err != nil || !again {
+			return err == nil, err
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	in.consume(len(packet))
-	return true, nil
 }
 
 // rewriteStartup notes what the packet says and returns the one to forward. A

@@ -20,6 +20,7 @@ type Relay struct {
 	probes chan probed // holds one; who takes it out probes
 
 	strangers lineBudget // of the log
+	entering  handshakes
 
 	// mu guards what follows.
 	mu        sync.Mutex

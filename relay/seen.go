@@ -29,7 +29,8 @@ func (r *Relay) change(flag *bool, to bool) bool {
 	return changed
 }
 
-// upstreamReached notes how a dial ended.
+// upstreamReached notes that the upstream has answered, or why it has not. That a
+// connection was accepted is no answer.
 func (r *Relay) upstreamReached(e *ending) {
 	changed := r.change(&r.seen.unreachable, e != nil)
 	if e != nil {

@@ -77,13 +77,23 @@ func (s *session) run(ctx context.Context) error {
 	defer in.release()
 	defer fromUpstream.release()
 
-	stop := context.AfterFunc(ctx, s.interrupt)
-	opened, err := s.handshake(ctx, &in, &fromUpstream)
-	stop()
+	entering, leave := s.relay.entering.enter(ctx, s.id)
+	stop := context.AfterFunc(entering, s.interrupt)
+	opened, err := s.handshake(entering, &in, &fromUpstream)
 	if s.upstream != nil {
 		defer s.upstream.close()
 	}
+	if opened && err == nil && entering.Err() == nil {
+		stop()
+		leave()
+		return s.pumps(ctx, &in, &fromUpstream)
+	}
+	defer leave() // who is told why not is in the way as long
+	defer stop()
 	switch {
+	case errors.Is(context.Cause(entering), errCrowded):
+		errCrowded.say(s.downstream) // without the moment to read it: there is no room for that
+		return errCrowded
 	case ctx.Err() != nil:
 		s.refuse(endShutdown())
 		return nil
@@ -93,10 +103,9 @@ func (s *session) run(ctx context.Context) error {
 			s.refuse(e)
 		}
 		return err
-	case !opened:
+	default:
 		return nil
 	}
-	return s.pumps(ctx, &in, &fromUpstream)
 }
 
 // refuse tells a downstream that has not got a session why not, and gives it a

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 )
@@ -86,12 +85,6 @@ func (s *session) pumpEnded(e pumpEnd) (err error, hopeless bool) {
 	if errors.As(e.err, &fault) {
 		s.lastWords(endFault(fault))
 		return e.err, false
-	}
-	if !errors.Is(e.err, io.EOF) && s.upstream.tls != nil && s.down.wrote.Load() == 0 {
-		// With TLS 1.3 a server judges the client's certificate after the handshake.
-		s.lastWords(&ending{code: codeConnectionFailure, hint: hintAlert,
-			message: fmt.Sprintf("slotferry could not connect to upstream %s: TLS: %v", s.facts.upstream, rootCause(e.err))})
-		return withHint(e.err, hintAlert), false
 	}
 	s.downstream.closeWrite()
 	if errors.Is(e.err, io.EOF) {

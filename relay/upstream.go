@@ -20,6 +20,7 @@ type upstreamAddrs struct {
 	direct         bool           // sslnegotiation=direct
 	login          *pgconn.Config // to find out what target_session_attrs asks for
 	connectTimeout time.Duration
+	answerTimeout  time.Duration // connect_timeout; 0: not given
 	keepalive      net.KeepAliveConfig
 	userTimeout    time.Duration // tcp_user_timeout; 0: the system's
 }
@@ -52,8 +53,9 @@ func parseUpstream(upstream string) (upstreamAddrs, error) {
 		return upstreamAddrs{connectTimeout: defaultConnectTimeout}, err
 	}
 	u := upstreamAddrs{connectTimeout: cfg.ConnectTimeout, keepalive: net.KeepAliveConfig{Enable: true}}
+	u.answerTimeout = u.connectTimeout
 	if u.connectTimeout <= 0 || u.connectTimeout > time.Hour {
-		u.connectTimeout = defaultConnectTimeout
+		u.connectTimeout, u.answerTimeout = defaultConnectTimeout, 0
 	}
 	u.login = cfg
 	u.direct = cfg.SSLNegotiation == "direct"

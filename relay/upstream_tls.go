@@ -136,15 +136,12 @@ func (s *session) secureBare(ctx context.Context, refused bool) error {
 	return nil
 }
 
-// again reports whether the upstream refused a login for how the connection is
-// encrypted, where sslmode knows another way: pg_hba.conf has hostssl and
-// hostnossl lines. in gets what was read. As libpq does with sslmode=allow and
-// prefer; but only for the SQLSTATE that such lines give.
+// again waits for the upstream's first word, and reports whether it refused the
+// login for how the connection is encrypted, where sslmode knows another way:
+// pg_hba.conf has hostssl and hostnossl lines. in gets what was read. As libpq does
+// with sslmode=allow and prefer; but only for the SQLSTATE that such lines give.
 func (s *session) again(ctx context.Context, in *inbox) (bool, error) {
-	if len(s.waysLeft) == 0 {
-		return false, nil
-	}
-	_ = s.upstream.conn.SetReadDeadline(time.Now().Add(s.relay.cfg.ConnectTimeout))
+	_ = s.upstream.conn.SetReadDeadline(time.Now().Add(s.relay.cfg.AnswerTimeout))
 	defer s.upstream.quiet()
 	for {
 		if ctx.Err() != nil {
@@ -152,10 +149,22 @@ func (s *session) again(ctx context.Context, in *inbox) (bool, error) {
 		}
 		err := s.upstream.read(in, true)
 		switch {
-		case errors.Is(err, io.EOF) || isTimeout(err) && ctx.Err() == nil:
+		case errors.Is(err, io.EOF):
 			return false, nil // the pumps deal with it
+		case isTimeout(err) && ctx.Err() == nil && in.n > 0:
+			return false, nil // it speaks, and may go on
+		case isTimeout(err) && ctx.Err() == nil:
+			return false, s.unreachable(ctx, []error{withHint(fmt.Errorf("upstream %s: no answer to the startup packet within %s",
+				s.facts.upstream, s.relay.cfg.AnswerTimeout), hintSilent)})
+		case err != nil && s.upstream.tls != nil:
+			// With TLS 1.3 a server judges the client's certificate after the handshake.
+			return false, s.unreachable(ctx, []error{withHint(fmt.Errorf("upstream %s: TLS: %w", s.facts.upstream, rootCause(err)), hintAlert)})
 		case err != nil:
-			return false, fmt.Errorf("read the upstream's answer: %w", err)
+			return false, s.unreachable(ctx, []error{fmt.Errorf("upstream %s: %w", s.facts.upstream, rootCause(err))})
+		}
+		s.relay.upstreamReached(nil)
+		if len(s.waysLeft) == 0 {
+			return false, nil
 		}
 		b := in.bytes()
 		if b[0] != protocol.FrameErrorResponse {
@@ -175,6 +184,8 @@ func (s *session) again(ctx context.Context, in *inbox) (bool, error) {
 		return err == nil && m.Code == codeInvalidAuthorization, nil
 	}
 }
+
+const hintSilent = "It accepts connections and says nothing: the server hangs, or something in between swallows what is said."
 
 // openOtherWay connects anew in the ways that are left, and sends the startup
 // packet again. What the upstream said before is forgotten.

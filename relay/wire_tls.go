@@ -67,7 +67,9 @@ func (s *tlsSocket) Read(p []byte) (int, error) {
 		if s.nowait {
 			return 0, errNoBytes
 		}
-		if err := s.fill(true); err != nil {
+		s.in.consume(s.off)
+		s.off = 0
+		if err := s.base.readSlowly(&s.in); err != nil {
 			if errors.Is(err, io.EOF) && s.in.n > 0 {
 				err = io.ErrUnexpectedEOF
 			}
