@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -201,10 +202,9 @@ func (w *wire) close() {
 	_ = w.conn.Close()
 }
 
-func isTimeout(err error) bool {
-	var ne net.Error
-	return errors.As(err, &ne) && ne.Timeout()
-}
+// isTimeout reports whether a deadline has passed. What the kernel gives up on,
+// ETIMEDOUT, is none: that connection is over.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // tune sets what every connection of a relay has: no Nagle, keepalives, and
 // the user timeout where one is given.
