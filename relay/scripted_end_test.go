@@ -172,6 +172,34 @@ func TestShutdownWithStuckDownstream(t *testing.T) {
 	s.stop()
 }
 
+// A downstream that reads nothing does not keep a session whose upstream has gone.
+func TestUpstreamIsResetWhileDownstreamIsStuck(t *testing.T) {
+	s := newScripted(t, Config{Mode: ModeSplice, DrainTimeout: 200 * time.Millisecond})
+	_, upstream := s.stream("user", "a", "replication", "true")
+	big := walFrame(0x3000000, 1<<20)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for {
+			if _, err := upstream.conn.Write(big); err != nil {
+				return
+			}
+		}
+	}()
+	eventually(t, "a full socket", func() (bool, string) {
+		at := s.relay.Status().Sessions[0].Position
+		return at > 0x3000000, at.String()
+	})
+	_ = upstream.conn.SetWriteDeadline(time.Unix(1, 0))
+	<-written
+	_ = upstream.conn.(*net.TCPConn).SetLinger(0)
+	_ = upstream.conn.Close()
+	eventually(t, "the end of the session", func() (bool, string) {
+		st := s.relay.Status()
+		return len(st.Sessions) == 0, fmt.Sprintf("%+v", st.Sessions)
+	})
+}
+
 // What the upstream said last reaches the downstream, even when the downstream
 // was talking.
 func TestLastWordsReachDownstream(t *testing.T) {

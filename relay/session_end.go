@@ -13,20 +13,26 @@ type pumpEnd struct {
 	err error
 }
 
+// errDeaf says that a session would not end because nothing of it moves.
+var errDeaf = errors.New("the upstream has ended the connection, and nothing of what came before can be passed on")
+
 // await returns when both pumps have ended, or when what is left of the
 // session has moved nothing for the drain timeout. The caller then closes both
 // connections, which ends the pumps. Its error is the first cause.
+//
+// A pump that waits for the downstream to read does not see the end of the
+// upstream; nor would the session, so it looks now and then.
 func (s *session) await(ctx context.Context, ended <-chan pumpEnd) error {
 	var first error
 	var moved uint64
 	drain := time.NewTicker(s.relay.cfg.DrainTimeout)
-	drain.Stop() // until one side has ended
 	defer drain.Stop()
+	ending, deaf := false, false
 	stop := ctx.Done()
 	for left := 2; left > 0; {
 		select {
 		case e := <-ended:
-			left--
+			left, ending = left-1, true
 			err, hopeless := s.pumpEnded(e)
 			if first == nil {
 				first = err
@@ -35,14 +41,20 @@ func (s *session) await(ctx context.Context, ended <-chan pumpEnd) error {
 				return first
 			}
 		case <-stop:
-			stop = nil
+			stop, ending = nil, true
 			s.end(endShutdown())
 		case <-drain.C:
 			now := s.down.wrote.Load() + s.up.wrote.Load()
-			if now == moved || s.reason.Load() != nil {
+			rests := now == moved
+			moved = now
+			if ending && (rests || s.reason.Load() != nil) {
 				return first
 			}
-			moved = now
+			was := deaf
+			deaf = !ending && rests && s.upstream.hungUp()
+			if deaf && was { // else the pump may be about to see it
+				return errDeaf
+			}
 			continue
 		}
 		moved = s.down.wrote.Load() + s.up.wrote.Load()

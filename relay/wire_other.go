@@ -27,5 +27,8 @@ func (w *wire) rawRead(*inbox, bool) error { panic("relay: no raw connection her
 
 func (w *wire) rawWrite([]byte) error { panic("relay: no raw connection here") }
 
+// hungUp is not known here: the session ends when the downstream reads or goes.
+func (w *wire) hungUp() bool { return false }
+
 // setUserTimeout does nothing: TCP_USER_TIMEOUT is Linux's.
 func setUserTimeout(*net.TCPConn, time.Duration) {}
