@@ -228,7 +228,7 @@ func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte, v *Verdict) step
 		if f.watch && !f.observe(h, b, v) {
 			return step{}
 		}
-		if f.strip || !f.conv.Marker {
+		if !f.conv.Marker {
 			return forward
 		}
 		return decideReport(h, b)

@@ -244,7 +244,9 @@ func (s *session) rewriteStartup(packet []byte) []byte {
 	strip := s.relay.cfg.Mode == ModeStrip
 	ask := strip && s.facts.kind == KindPhysical
 	s.conv.Marker = ask || marked && !strip && value == protocol.OptInValue
-	s.conv.Sidecar = s.conv.Marker && !strip && s.relay.cfg.Slots != nil
+	// The upstream lets only those into a replication connection who may read all of
+	// its WAL: slot state is for them.
+	s.conv.Sidecar = s.conv.Marker && !strip && s.relay.cfg.Slots != nil && s.facts.kind != KindQuery
 	s.facts.optedIn = s.conv.Marker
 	if !marked && !ask {
 		return packet

@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"syscall"
+	"time"
 )
 
 // seen is what the relay has logged and not taken back: each line is written
@@ -11,7 +12,7 @@ import (
 type seen struct {
 	unreachable bool
 	noRelay     bool
-	damaged     bool
+	damaged     time.Time // when the last frame that could not be read came; zero: it is long ago
 	opaque      bool
 	badReport   bool
 	binding     bool
@@ -87,8 +88,7 @@ func (r *Relay) sawTaken(err error) {
 	if err != nil {
 		r.metrics.framesDamaged.Add(1)
 	}
-	changed := r.change(&r.seen.damaged, err != nil)
-	switch {
+	switch changed := r.sawDamage(err != nil, time.Now()); {
 	case !changed:
 	case err != nil:
 		r.cfg.Logger.Error().Err(err).Str("hint", "Run the same version of slotferry on both sides.").
@@ -96,6 +96,25 @@ func (r *Relay) sawTaken(err error) {
 	default:
 		r.cfg.Logger.Info().Msg("slot messages or reports can be read again")
 	}
+}
+
+// damageFades is how long frames must have been readable until that is said:
+// whoever sends good and bad ones in turn fills no log.
+const damageFades = time.Minute
+
+// sawDamage notes a frame that was taken out, and reports whether it is worth a
+// line.
+func (r *Relay) sawDamage(damaged bool, now time.Time) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := &r.seen.damaged
+	switch {
+	case damaged:
+		changed, *last = last.IsZero(), now
+	case !last.IsZero() && now.Sub(*last) >= damageFades:
+		changed, *last = true, time.Time{}
+	}
+	return changed
 }
 
 // sawOpaque notes an encrypted session where slot messages have their place.

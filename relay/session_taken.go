@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/slotferry/slotferry/protocol"
@@ -76,8 +77,16 @@ func (s *session) tookSlotFrame(body []byte) {
 	}
 }
 
+// errForgedReport is a report that came to ModeStrip from its downstream. There
+// the helper is this process itself, and speaks for itself.
+var errForgedReport = errors.New("a report came from the standby's side, where no helper is")
+
 // tookReport decodes what ModeSplice took from the helper.
 func (s *session) tookReport(body []byte) {
+	if s.relay.cfg.Mode == ModeStrip {
+		s.countTaken(errForgedReport)
+		return
+	}
 	if len(body) > 0 && body[0] != protocol.MsgHelperReport {
 		return // feedback during SLOT_STATE: there is no walsender to tell
 	}
