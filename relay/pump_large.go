@@ -34,7 +34,7 @@ func (p *pump) mayUsePipe() bool {
 // only what tells whether another one begins, since what has been read cannot go
 // past this process any more.
 func (p *pump) readSize() int {
-	if p.flow.frame >= unseenFrom && p.mayUsePipe() {
+	if p.flow.frame >= unseenFrom && !p.flow.taking && p.mayUsePipe() {
 		return p.flow.Unseen() + largeHead
 	}
 	return bufferSize

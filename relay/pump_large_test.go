@@ -240,3 +240,18 @@ func TestDownstreamGoneWithinLargeFrame(t *testing.T) {
 		return n == 0, fmt.Sprint(n, " sessions")
 	})
 }
+
+// A large frame that is taken out is read at full width: in pieces that are meant
+// for frames which pass the process, one of a gigabyte cost a minute of CPU time.
+func TestTakenFramesAreReadAtFullWidth(t *testing.T) {
+	s := newScripted(t, Config{Mode: ModeStrip})
+	downstream, upstream := s.stream("user", "a", "replication", "true")
+	const large = 1 << 20
+	for taken, want := range map[bool]int{true: bufferSize, false: large + largeHead} {
+		p := &pump{dir: Downstream, from: newWire(upstream.conn), to: newWire(downstream.conn),
+			flow: &Flow{frame: large, rest: large, taking: taken}}
+		if got := p.readSize(); got != want {
+			t.Errorf("taken %v: %d bytes at once, want %d", taken, got, want)
+		}
+	}
+}
