@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -24,6 +25,10 @@ const (
 	feedReportEvery    = 10 * time.Second // a report is repeated, should the relay have lost its memory
 	feedMinBackoff     = 250 * time.Millisecond
 	feedMaxBackoff     = 5 * time.Second
+
+	// feedMaxBody is the longest message a relay may send. Parts of slot messages are
+	// much shorter (protocol.MaxPartBody), errors are, too.
+	feedMaxBody = 1 << 20
 )
 
 // ErrNoRelay means that the server at the upstream address is not a relay.
@@ -53,6 +58,11 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		// What a relay that ends TLS cannot offer must not be missed either: a server
 		// behind it takes the remark for an attack (auth-scram.c).
 		config.ChannelBinding = "disable"
+	}
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		front := pgproto3.NewFrontend(r, w)
+		front.SetMaxBodyLen(feedMaxBody) // from the first message on
+		return front
 	}
 	conninfo.LeaveOut(config.RuntimeParams)
 	config.RuntimeParams["replication"] = "true"
@@ -131,6 +141,7 @@ func (f *Feed) session(ctx context.Context) error {
 		return fmt.Errorf("ask the relay for slot state: %w", err)
 	}
 	var parts protocol.Assembler
+	var damaged bool
 	for streaming := false; ; {
 		_ = conn.SetReadDeadline(time.Now().Add(feedSilence)) // a closed connection shows in Receive
 		msg, err := front.Receive()
@@ -149,7 +160,10 @@ func (f *Feed) session(ctx context.Context) error {
 			f.cfg.Logger.Info().Msg("feed from the relay is up")
 			writer.Go(func() { f.sendReports(ctx, conn) })
 		case *pgproto3.CopyData:
-			f.take(&parts, msg.Data)
+			if err := f.take(&parts, msg.Data); err != nil && !damaged {
+				damaged = true // said once for each connection
+				f.cfg.Logger.Warn().Err(err).Str("hint", "Run the same version of slotferry on both sides.").Msg("slot messages cannot be read")
+			}
 		case *pgproto3.CopyDone:
 			return errors.New("receive slot state: the relay ended the stream")
 		}
@@ -165,20 +179,17 @@ const (
 
 // take hands whole slot messages to the helper. What cannot be read only delays:
 // the next message is the whole state again.
-func (f *Feed) take(parts *protocol.Assembler, data []byte) {
+func (f *Feed) take(parts *protocol.Assembler, data []byte) error {
 	var x protocol.XLogData
 	if len(data) == 0 || data[0] != protocol.MsgXLogData || x.Decode(data[1:]) != nil ||
 		x.DataStart != protocol.InvalidLSN || !protocol.HasSlotMagic(x.Data) {
-		return
+		return nil
 	}
 	m, err := parts.Add(x.Data)
-	if err != nil {
-		f.cfg.Logger.Warn().Err(err).Msg("slot message cannot be read")
-		return
-	}
 	if m != nil {
 		f.cfg.Helper.Deliver(m)
 	}
+	return err
 }
 
 // sendReports sends the helper's report when there is a new one, and now and

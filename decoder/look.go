@@ -130,6 +130,13 @@ func (h *Helper) takeMessage(up Upstream) Upstream {
 		up.OtherSystem, up.Message = m.SystemIdentifier, nil
 		return up
 	}
+	if err := possible(m); err != nil {
+		h.say("names", "impossible", h.log.Error().Err(err).Str("hint", "Whatever speaks at --upstream is no slotferry relay, or its server is damaged."),
+			"a slot message has a name that no server can have, and is ignored")
+		up.Message = nil
+		return up
+	}
+	h.say("names", "", h.log.Debug(), "slot messages have possible names")
 	h.say("system", "same", h.log.Info().Uint64("system_identifier", m.SystemIdentifier), "slot messages arrive")
 	// Only what belongs to the history that is received counts as U: a message of
 	// the old primary after a switch, or of the new one before it, does not. When the
