@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"syscall"
 
 	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/protocol"
@@ -65,10 +66,20 @@ func (s *Server) WaitForStreaming(ctx context.Context, applicationName string) e
 		})
 }
 
-// Promote ends recovery, and returns when the server accepts writes.
+// Promote ends recovery, and returns when the server accepts writes. It does so as
+// pg_ctl does, without a session: one that begins may have to wait for a lock on a
+// catalog that a dead primary held, until the promotion.
 func (s *Server) Promote(ctx context.Context) error {
-	if err := s.Exec(ctx, "postgres", "SELECT pg_promote(wait => false)"); err != nil {
-		return fmt.Errorf("promote: %w", err)
+	p := s.postmaster()
+	if p == nil {
+		return fmt.Errorf("promote server %q: it was never started", s.name)
+	}
+	err := s.writeDataFile("promote", "") // PROMOTE_SIGNAL_FILE (xlog.h)
+	if err == nil {
+		err = p.signal(syscall.SIGUSR1)
+	}
+	if err != nil {
+		return fmt.Errorf("promote server %q: %w", s.name, err)
 	}
 	return poll.Until(ctx, waitTimeout, fmt.Sprintf("promotion of server %q", s.name),
 		func(ctx context.Context) (bool, string) {
