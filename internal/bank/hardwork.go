@@ -42,6 +42,15 @@ func tableName(number int64) string { return fmt.Sprintf("made_by_%d", number) }
 // gid is the name of a prepared transaction, which says its number.
 func gid(number int64) string { return fmt.Sprintf("bank_%d", number) }
 
+// fate is how a prepared transaction is to end: the same wherever and whenever it is
+// asked, as a transaction manager remembers it.
+func fate(number int64) string {
+	if number%4 == 0 {
+		return "ROLLBACK"
+	}
+	return "COMMIT"
+}
+
 // prepare leaves the transaction prepared. Whether it is committed is decided
 // later, perhaps on another server.
 func (k *work) prepare(ctx context.Context) error {
@@ -58,10 +67,8 @@ func (k *work) prepare(ctx context.Context) error {
 // ended when the answer was lost.
 func (t *Traffic) endPrepared(ctx context.Context, conn *pgx.Conn, w *writer) error {
 	for len(w.prepared) > 0 && w.rng.IntN(3) == 0 {
-		number, how := w.prepared[0], "COMMIT"
-		if number%4 == 0 {
-			how = "ROLLBACK"
-		}
+		number := w.prepared[0]
+		how := fate(number)
 		_, err := conn.Exec(ctx, fmt.Sprintf("%s PREPARED '%s'", how, gid(number)))
 		var refused *pgconn.PgError
 		switch {
@@ -82,17 +89,24 @@ func (t *Traffic) endPrepared(ctx context.Context, conn *pgx.Conn, w *writer) er
 // codeUndefinedObject is the SQLSTATE of a transaction that is not prepared.
 const codeUndefinedObject = "42704"
 
-// EndPrepared commits all transactions that are left prepared on a server. The
-// traffic must have stopped.
-func (t *Traffic) EndPrepared(ctx context.Context, s *cluster.Server) error {
-	gids, err := cluster.QueryColumn[string](ctx, s, t.cfg.Database,
-		"SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY gid")
+// EndPrepared ends all transactions that are left prepared on a server. Nobody must
+// write there. has says which of them a subscriber has got as committed, from a
+// primary that died with that: such a commit is as lost as any other that the new
+// primary never had. Committed there, it would be sent to the subscriber once more
+// as a new transaction, and be refused as a duplicate key.
+func (t *Traffic) EndPrepared(ctx context.Context, s *cluster.Server, has func(number int64) bool) error {
+	numbers, err := cluster.QueryColumn[int64](ctx, s, t.cfg.Database,
+		"SELECT substr(gid, 6)::bigint FROM pg_prepared_xacts WHERE database = current_database() ORDER BY 1")
 	if err != nil {
 		return err
 	}
 	var statements []string
-	for _, gid := range gids {
-		statements = append(statements, fmt.Sprintf("COMMIT PREPARED '%s'", gid))
+	for _, number := range numbers {
+		how := fate(number)
+		if has(number) {
+			how = "ROLLBACK"
+		}
+		statements = append(statements, fmt.Sprintf("%s PREPARED '%s'", how, gid(number)))
 	}
 	return s.Exec(ctx, t.cfg.Database, statements...)
 }
