@@ -7,7 +7,7 @@ FUZZTIME ?= 60s
 # mostly wait, so more of them run at once than there are processors.
 TESTFLAGS ?= -race -timeout 18m -parallel 4
 
-.PHONY: all build test test-wal test-hold-back scale lint fuzz demo bench clean
+.PHONY: all build test test-wal test-hold-back scale lint fuzz demo chaos soak bench clean
 
 all: build
 
@@ -63,6 +63,23 @@ fuzz:
 demo:
 	@$(GO) build -trimpath -o bin/demo ./internal/demo
 	@PG='$(PG)' MODE='$(MODE)' AHEAD='$(AHEAD)' KEEP='$(KEEP)' bin/demo
+
+# chaos plays ROUNDS rounds in which whatever can break does, on real servers, and
+# says of each what it cost the subscribers. SEED is the seed of the first round
+# (from the clock), PG=16, 17, 18 or all (the default) the version, JOBS=2 how many
+# rounds are played at once, SHORT=1 plays rounds as "make test" does, PLAN=1 prints
+# what would be done. A bad round keeps its files and says how to play it again.
+ROUNDS ?= 1
+chaos:
+	@$(GO) build -trimpath -o bin/chaos ./internal/chaos/rounds
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' PG='$(PG)' JOBS='$(JOBS)' SHORT='$(SHORT)' PLAN='$(PLAN)' bin/chaos
+
+# soak lets a pair of servers work for DURATION, with helper, relay and standby
+# restarted now and then, and fails when memory, goroutines, descriptors, temporary
+# slots or files of the state directory grow.
+DURATION ?= 1h
+soak:
+	SLOTFERRY_TEST_SOAK='$(DURATION)' $(GO) test -count=1 -v -timeout 0 -run TestSoak ./internal/chaos
 
 # bench measures the relay against HAProxy, all on one core, and writes the
 # figures to bin/bench.json. It wants a quiet machine. BENCHFLAGS: see

@@ -142,7 +142,7 @@ var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Ne
 // the process: a command, or what tests are started with. (internal/poll is used
 // by the demo too, and may only end a test.)
 func isProgram(pkg string) bool {
-	return strings.HasPrefix(pkg, "cmd/") || pkg == "internal/demo" || pkg == "internal/bench" || pkg == "internal/cluster/clustertest"
+	return strings.HasPrefix(pkg, "cmd/") || pkg == "internal/demo" || pkg == "internal/bench" || pkg == "internal/chaos/rounds" || pkg == "internal/cluster/clustertest"
 }
 
 // violations returns what the sources do and may not.

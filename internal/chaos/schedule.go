@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/slotferry/slotferry/internal/rig"
+)
+
+// Schedule is all that a round does. It is data: the same seed and Limits give the
+// same schedule, and a test can write one by hand.
+type Schedule struct {
+	Seed      uint64
+	Major     int
+	Mode      rig.Mode
+	Consumers []Consumer
+	Phases    []Phase
+}
+
+// Consumer is a logical consumer that is there from the beginning.
+type Consumer struct {
+	Name      string // of the slot
+	Database  string
+	Plugin    string // pgoutput: a subscription; test_decoding: a consumer of ours
+	Streaming string // of a subscription: off, on or parallel
+	TwoPhase  bool   // of a subscription
+}
+
+// Phase is a time with one server as the primary. It ends with the other as the
+// primary.
+type Phase struct {
+	Acts   []Act
+	Length time.Duration // from its begin to its end; acts go on to be undone after it
+	End    End
+
+	Settled bool // before its end all is undone and every slot ready again
+	Patient bool // nobody turns to the new primary before its helper has finished
+}
+
+// End is how a phase ends.
+type End string
+
+// The ends.
+const (
+	Failover   End = "failover"   // the primary is killed with kill -9
+	Switchover End = "switchover" // the primary is stopped in order; always Settled
+)
+
+// Limits are what a schedule may do.
+type Limits struct {
+	Majors []int // to choose from
+	Short  bool  // one phase, few acts: a round in a few seconds
+}
+
+// NewSchedule makes the schedule of a seed. It is pure.
+func NewSchedule(seed uint64, limits Limits) Schedule {
+	g := generator{rng: rand.New(rand.NewPCG(seed, 0x736c6f74)), limits: limits}
+	// Neighbouring seeds go through the majors and modes in turn.
+	s := Schedule{Seed: seed, Major: limits.Majors[seed%uint64(len(limits.Majors))]}
+	modes := []rig.Mode{rig.Inline, rig.Sidecar, rig.Solo, rig.Inline, rig.Sidecar}
+	s.Mode = modes[seed%uint64(len(modes))]
+	s.Consumers = g.consumers(s.Major)
+	phases := 1
+	if !limits.Short {
+		phases += g.rng.IntN(3)
+	}
+	for range phases {
+		s.Phases = append(s.Phases, g.phase(&s))
+	}
+	return s
+}
+
+// String prints a schedule, for people.
+func (s *Schedule) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: PostgreSQL %d, %s\n", s.Seed, s.Major, s.Mode)
+	for _, c := range s.Consumers {
+		fmt.Fprintf(&b, "  slot %s in %s, %s", c.Name, c.Database, c.Plugin)
+		if c.Plugin == pgoutput {
+			fmt.Fprintf(&b, ", streaming %s, two_phase %t", c.Streaming, c.TwoPhase)
+		}
+		b.WriteByte('\n')
+	}
+	for _, p := range s.Phases {
+		for _, a := range p.Acts {
+			fmt.Fprintf(&b, "  %s\n", a)
+		}
+		how := "in the middle of it"
+		if p.Settled {
+			how = "when all is well again"
+		}
+		if p.Patient {
+			how += ", nobody comes before the helper has finished"
+		}
+		fmt.Fprintf(&b, "  %5.2f s  %s %s\n", p.Length.Seconds(), p.End, how)
+	}
+	return b.String()
+}
