@@ -19,7 +19,11 @@ type SlotSourceConfig struct {
 	// RequestSnapshot it needs EXECUTE on pg_log_standby_snapshot().
 	Conninfo string
 
-	PollInterval     time.Duration // between two looks at the catalog; 0 means 100 ms
+	// PollInterval is the longest time between two looks at the catalog, and the
+	// shortest between two messages that say no more than that positions have moved.
+	// Looks that cost little are taken more often. 0 means 80 ms.
+	PollInterval time.Duration
+
 	Heartbeat        time.Duration // between two messages when nothing changes; 0 means 1 s
 	SnapshotInterval time.Duration // least time between two snapshots; 0 means 500 ms
 	QueryTimeout     time.Duration // of one look at the catalog; 0 means 10 s
@@ -110,7 +114,7 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 		errs = append(errs, err)
 	}
 	errs = append(errs, fillDurations(
-		duration{"poll interval", &c.PollInterval, 100 * time.Millisecond},
+		duration{"poll interval", &c.PollInterval, 80 * time.Millisecond},
 		duration{"heartbeat", &c.Heartbeat, time.Second},
 		duration{"snapshot interval", &c.SnapshotInterval, 500 * time.Millisecond},
 		duration{"query timeout", &c.QueryTimeout, 10 * time.Second},

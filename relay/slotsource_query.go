@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Catalog queries. Each statement of captureQuery sees the moment at which it
+// Catalog queries. Each of captureQueries sees the moment at which it
 // runs, not that of the first: positions first, slots later, so that a slot
 // born after a message is never behind that message's CaptureLSN.
 
@@ -78,14 +78,14 @@ func slotsQuery(have map[string]bool) string {
 	return q.String()
 }
 
-// captureQuery is one round trip. The order of its statements matters.
-func captureQuery(have map[string]bool, walsenders bool) string {
+// captureQueries are sent in one round trip. Their order matters.
+func captureQueries(have map[string]bool, walsenders bool) []string {
 	statements := []string{serverQuery, slotsQuery(have), preparedQuery, openQuery}
 	if walsenders {
 		statements = append(statements, walsendersQuery, logicalSlotsQuery)
 	}
-	return strings.Join(statements, ";\n")
+	return statements
 }
 
-// captureResults is how many of captureQuery's results make a message.
+// captureResults is how many of the results of captureQueries make a message.
 const captureResults = 4

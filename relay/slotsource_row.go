@@ -72,7 +72,7 @@ func (r *rowReader) signed(bits int) int64 {
 	return n
 }
 
-// captured turns the results of captureQuery into a message without epoch,
+// captured turns the results of captureQueries into a message without epoch,
 // sequence and interval.
 func captured(results [][][][]byte, filter *slotFilter) (*protocol.SlotMessage, error) {
 	if len(results) != captureResults || len(results[0]) != 1 {

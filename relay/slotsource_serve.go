@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,8 @@ import (
 type reading struct {
 	s         *SlotSource
 	conn      *pgconn.PgConn
-	query     string
+	looks     []string      // names of the prepared statements of a look
+	pause     time.Duration // until the next look
 	epoch     uint64
 	sequence  uint64
 	last      *protocol.SlotMessage // the last one sent
@@ -55,12 +55,13 @@ func (s *SlotSource) serve(ctx context.Context) (served bool, err error) {
 		<-done
 	}()
 
-	poll := time.NewTicker(s.cfg.PollInterval)
-	defer poll.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
 		if err := r.poll(ctx); err != nil {
 			return served, err
 		}
+		next.Reset(r.pause)
 		if !served {
 			served = true
 			s.connected(conn.Conn().RemoteAddr().String())
@@ -70,7 +71,7 @@ func (s *SlotSource) serve(ctx context.Context) (served bool, err error) {
 			return served, ctx.Err()
 		case <-s.snapshot:
 			r.wanted = true
-		case <-poll.C:
+		case <-next.C:
 		}
 		if err := r.makeSnapshot(ctx); err != nil {
 			return served, err
@@ -84,7 +85,8 @@ func closeConn(conn *pgconn.PgConn) {
 	_ = conn.Close(ctx)
 }
 
-// prepare sets the session up and builds the query. The epoch is drawn anew
+// prepare sets the session up and prepares the statements of a look: planning them
+// anew each time is two thirds of what a look costs the upstream. The epoch is drawn anew
 // for every connection: two readings never share their numbers.
 func (r *reading) prepare(ctx context.Context) error {
 	var seed [8]byte
@@ -103,7 +105,13 @@ func (r *reading) prepare(ctx context.Context) error {
 	for _, row := range columns[0] {
 		have[string(row[0])] = true
 	}
-	r.query = captureQuery(have, r.s.cfg.Walsenders)
+	for i, query := range captureQueries(have, r.s.cfg.Walsenders) {
+		name := fmt.Sprintf("slotferry_look_%d", i)
+		if _, err := r.conn.Prepare(ctx, name, query, nil); err != nil {
+			return fmt.Errorf("prepare to read slots: %w", err)
+		}
+		r.looks = append(r.looks, name)
+	}
 	return nil
 }
 
@@ -127,12 +135,44 @@ func (r *reading) exec(ctx context.Context, sql string) ([][][][]byte, error) {
 	return all, nil
 }
 
+// look runs the statements of a look in one round trip, and returns the rows of each.
+func (r *reading) look(ctx context.Context) (all [][][][]byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*r.s.cfg.QueryTimeout)
+	defer cancel()
+	p := r.conn.StartPipeline(ctx)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	for _, name := range r.looks {
+		p.SendQueryPrepared(name, nil, nil, nil)
+	}
+	if err := p.Sync(); err != nil {
+		return nil, err
+	}
+	for range r.looks {
+		results, err := p.GetResults()
+		if err != nil {
+			return nil, err
+		}
+		reader, ok := results.(*pgconn.ResultReader)
+		if !ok {
+			return nil, fmt.Errorf("the server answers a statement with %T", results)
+		}
+		res := reader.Read()
+		if res.Err != nil {
+			return nil, res.Err
+		}
+		all = append(all, res.Rows)
+	}
+	return all, nil
+}
+
 // poll looks at the catalog and publishes what there is to say.
 func (r *reading) poll(ctx context.Context) error {
-	results, err := r.exec(ctx, r.query)
+	began := time.Now()
+	results, err := r.look(ctx)
 	if err != nil {
 		return fmt.Errorf("read slots: %w", err)
 	}
+	r.pause = r.s.cfg.pause(time.Since(began))
 	m, err := captured(results[:min(captureResults, len(results))], r.s.filter.Load())
 	if err != nil {
 		return err
@@ -147,7 +187,7 @@ func (r *reading) poll(ctx context.Context) error {
 	r.s.counts.polls.Add(1)
 	r.readiness.apply(m)
 	m.Interval = r.s.cfg.Heartbeat.Microseconds()
-	if r.last != nil && sameState(r.last, m) && time.Since(r.sent) < r.s.cfg.Heartbeat-r.s.cfg.PollInterval/2 {
+	if r.last != nil && !r.s.cfg.due(newsOf(r.last, m), time.Since(r.sent), r.pause) {
 		return nil
 	}
 	r.sequence++
@@ -159,19 +199,6 @@ func (r *reading) poll(ctx context.Context) error {
 	r.last, r.sent = m, time.Now()
 	r.s.publish(&publication{message: m, parts: parts})
 	return nil
-}
-
-// sameState reports whether two messages say the same but for what moves all
-// the time: position and clock, open transactions, and how far each standby
-// has flushed.
-func sameState(a, b *protocol.SlotMessage) bool {
-	return a.SystemIdentifier == b.SystemIdentifier && a.TimelineID == b.TimelineID &&
-		a.PostmasterStartTime == b.PostmasterStartTime && a.ServerVersionNum == b.ServerVersionNum &&
-		a.InRecovery == b.InRecovery && slices.Equal(a.Slots, b.Slots) &&
-		slices.EqualFunc(a.PhysicalSlots, b.PhysicalSlots, func(p, q protocol.PhysicalSlot) bool {
-			p.RestartLSN, q.RestartLSN = 0, 0
-			return p == q
-		}) && slices.Equal(a.PreparedTransactions, b.PreparedTransactions)
 }
 
 // makeSnapshot runs pg_log_standby_snapshot() when it was asked for and may be

@@ -3,6 +3,7 @@ package relay
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -42,12 +43,13 @@ func TestSlotFilter(t *testing.T) {
 	}
 }
 
-// What moves all the time is no news; what someone decides by is.
-func TestSameState(t *testing.T) {
+// What moves all the time is no news; that a subscriber went on is, but can wait for
+// more of the same; what someone decides by cannot.
+func TestNews(t *testing.T) {
 	base := func() *protocol.SlotMessage {
 		return &protocol.SlotMessage{
 			Epoch: 1, Sequence: 1, CaptureLSN: 1, CaptureTime: 1,
-			Slots:                []protocol.SlotState{{Name: "a", ConfirmedFlushLSN: 5}},
+			Slots:                []protocol.SlotState{{Name: "a", ConfirmedFlushLSN: 5, RestartLSN: 4}, {Name: "new", RestartLSN: 4}},
 			PhysicalSlots:        []protocol.PhysicalSlot{{Name: "p", RestartLSN: 5, CatalogXmin: 7}},
 			OpenTransactions:     []protocol.OpenTransaction{{Xid: 1}},
 			PreparedTransactions: []protocol.PreparedTransaction{{Xid: 1}},
@@ -55,25 +57,56 @@ func TestSameState(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		change func(*protocol.SlotMessage)
-		same   bool
+		want   news
 	}{
-		"nothing":               {func(*protocol.SlotMessage) {}, true},
-		"position":              {func(m *protocol.SlotMessage) { m.CaptureLSN, m.CaptureTime, m.Sequence = 9, 9, 9 }, true},
-		"open transaction":      {func(m *protocol.SlotMessage) { m.OpenTransactions = nil }, true},
-		"flushed by a standby":  {func(m *protocol.SlotMessage) { m.PhysicalSlots[0].RestartLSN = 9 }, true},
-		"protection":            {func(m *protocol.SlotMessage) { m.PhysicalSlots[0].CatalogXmin = 0 }, false},
-		"confirmed_flush":       {func(m *protocol.SlotMessage) { m.Slots[0].ConfirmedFlushLSN = 6 }, false},
-		"readiness":             {func(m *protocol.SlotMessage) { m.Slots[0].Readiness = protocol.ReadinessReady }, false},
-		"a slot gone":           {func(m *protocol.SlotMessage) { m.Slots = nil }, false},
-		"prepared transaction":  {func(m *protocol.SlotMessage) { m.PreparedTransactions = nil }, false},
-		"timeline":              {func(m *protocol.SlotMessage) { m.TimelineID = 2 }, false},
-		"promoted":              {func(m *protocol.SlotMessage) { m.InRecovery = true }, false},
-		"postmaster start time": {func(m *protocol.SlotMessage) { m.PostmasterStartTime = 2 }, false},
+		"nothing":               {func(*protocol.SlotMessage) {}, noNews},
+		"position":              {func(m *protocol.SlotMessage) { m.CaptureLSN, m.CaptureTime, m.Sequence = 9, 9, 9 }, noNews},
+		"open transaction":      {func(m *protocol.SlotMessage) { m.OpenTransactions = nil }, noNews},
+		"flushed by a standby":  {func(m *protocol.SlotMessage) { m.PhysicalSlots[0].RestartLSN = 9 }, noNews},
+		"confirmed_flush":       {func(m *protocol.SlotMessage) { m.Slots[0].ConfirmedFlushLSN = 6 }, moved},
+		"restart_lsn":           {func(m *protocol.SlotMessage) { m.Slots[0].RestartLSN, m.Slots[0].CatalogXmin = 5, 8 }, moved},
+		"protection":            {func(m *protocol.SlotMessage) { m.PhysicalSlots[0].CatalogXmin = 0 }, changed},
+		"back":                  {func(m *protocol.SlotMessage) { m.Slots[0].ConfirmedFlushLSN = 4 }, changed},
+		"born":                  {func(m *protocol.SlotMessage) { m.Slots[1].ConfirmedFlushLSN = 6 }, changed},
+		"moves in creation":     {func(m *protocol.SlotMessage) { m.Slots[1].RestartLSN = 6 }, changed},
+		"one moves, one is new": {func(m *protocol.SlotMessage) { m.Slots[0].ConfirmedFlushLSN, m.Slots[1].ConfirmedFlushLSN = 6, 6 }, changed},
+		"in use":                {func(m *protocol.SlotMessage) { m.Slots[0].Active = true }, moved},
+		"invalid":               {func(m *protocol.SlotMessage) { m.Slots[0].InvalidationReason = "wal_removed" }, changed},
+		"readiness":             {func(m *protocol.SlotMessage) { m.Slots[0].Readiness = protocol.ReadinessReady }, changed},
+		"a slot gone":           {func(m *protocol.SlotMessage) { m.Slots = nil }, changed},
+		"prepared transaction":  {func(m *protocol.SlotMessage) { m.PreparedTransactions = nil }, changed},
+		"timeline":              {func(m *protocol.SlotMessage) { m.TimelineID = 2 }, changed},
+		"promoted":              {func(m *protocol.SlotMessage) { m.InRecovery = true }, changed},
+		"postmaster start time": {func(m *protocol.SlotMessage) { m.PostmasterStartTime = 2 }, changed},
 	} {
 		a, b := base(), base()
 		tt.change(b)
-		if got := sameState(a, b); got != tt.same {
-			t.Errorf("%s: same = %v, want %v", name, got, tt.same)
+		if got := newsOf(a, b); got != tt.want {
+			t.Errorf("%s: news = %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A look that costs little is followed by another one soon, one that costs much is
+// not; and whatever looks cost, a change of position is told within PollInterval.
+func TestPace(t *testing.T) {
+	cfg := SlotSourceConfig{PollInterval: 80 * time.Millisecond, Heartbeat: time.Second}
+	for took, want := range map[time.Duration]time.Duration{
+		100 * time.Microsecond: 20 * time.Millisecond, time.Millisecond: 50 * time.Millisecond, time.Second: 80 * time.Millisecond,
+	} {
+		if got := cfg.pause(took); got != want {
+			t.Errorf("after a look of %s the next one is in %s, want %s", took, got, want)
+		}
+	}
+	for _, pause := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 80 * time.Millisecond} {
+		for n, want := range map[news]time.Duration{noNews: cfg.Heartbeat, moved: cfg.PollInterval, changed: pause} {
+			sent := pause // looks are taken pause after pause, the first that is due sends
+			for !cfg.due(n, sent, pause) {
+				sent += pause
+			}
+			if sent > want || n == moved && sent <= want-2*pause {
+				t.Errorf("looks every %s: news %v are told after %s, want %s", pause, n, sent, want)
+			}
 		}
 	}
 }
