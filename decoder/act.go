@@ -16,7 +16,6 @@ import (
 // no session free wait in the queue until the next look, which decides anew.
 func (h *Helper) act(ctx context.Context, d *Decision) {
 	h.queue = nil
-	h.actAnchor(ctx, d)
 	steps := slices.DeleteFunc(d.Steps, func(s Step) bool { return h.busy[s.Slot].cancel != nil })
 	if len(steps) == 0 {
 		return
@@ -161,6 +160,14 @@ func (h *Helper) settle(r result) {
 type outcome struct {
 	step Step
 	lsn  protocol.LSN
+}
+
+// onlyCopies reports whether nothing but copies was made. What the row of a copy
+// says before its outcome is in it is right as well (IntentCopy), so that may wait
+// until the slot has been shown to be ready; the row of a slot that was dropped may
+// not, or the next one of that name would lose its row.
+func onlyCopies(outcomes []outcome) bool {
+	return !slices.ContainsFunc(outcomes, func(o outcome) bool { return o.step.Kind != StepCopy })
 }
 
 // recordOutcomes settles the rows of steps that were taken since the last look, in

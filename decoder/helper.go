@@ -30,11 +30,12 @@ type Config struct {
 	RequestSnapshot func()
 }
 
-// lookInterval is how often the standby is looked at when nothing has happened;
-// minLookInterval bounds how often when much has.
+// lookInterval is how often the standby is looked at when nothing has happened.
+// When much has, there is a pause of minLookPause between two looks, and never a
+// shorter one than the look before took.
 const (
 	lookInterval       = time.Second
-	minLookInterval    = 20 * time.Millisecond
+	minLookPause       = 5 * time.Millisecond
 	queueLookInterval  = 200 * time.Millisecond // while steps wait for a session
 	lookTimeout        = 5 * time.Second
 	checkpointInterval = 10 * time.Second
@@ -75,8 +76,9 @@ type Helper struct {
 	anchorConn  *anchorSession
 	anchorStop  context.CancelFunc
 	standby     standbyFacts
-	lastTLI     uint32 // the timeline last received
-	lastLook    time.Time
+	lastTLI     uint32    // the timeline last received
+	lastLook    time.Time // when it ended
+	lookTook    time.Duration
 	historyNext time.Time
 	stall       stallWatch
 	checkpoint  time.Time
@@ -205,12 +207,14 @@ func (h *Helper) Run(ctx context.Context) error {
 			}
 		case <-timer.C:
 		}
-		if wait := minLookInterval - time.Since(h.lastLook); wait > 0 {
+		if wait := max(minLookPause, h.lookTook) - time.Since(h.lastLook); wait > 0 {
 			timer.Reset(wait)
 			continue
 		}
+		began := time.Now()
 		h.look(ctx)
 		h.lastLook = time.Now()
+		h.lookTook = h.lastLook.Sub(began)
 		timer.Reset(h.nextLook())
 	}
 }

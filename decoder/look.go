@@ -33,7 +33,9 @@ func (h *Helper) look(ctx context.Context) {
 		h.publishUnreachable(ReasonStandbyUnreachable, err)
 		return
 	}
-	h.recordOutcomes()
+	if !h.standby.InRecovery || !onlyCopies(h.outcomes) {
+		h.recordOutcomes()
+	}
 	up = h.takeMessage(up)
 	h.forgetPromotion()
 	if !h.standby.InRecovery {
@@ -45,13 +47,15 @@ func (h *Helper) look(ctx context.Context) {
 	d := Decide(&view)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
+	h.actAnchor(ctx, &d)
+	h.publish(&view, &d) // before the disk is waited for: what was made can be used already
+	h.recordOutcomes()
 	if h.standby.InRecovery {
 		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberVerdict(rows, h.tracks) }))
 	}
 	h.watchReplay()
 	h.act(ctx, &d)
 	h.saveCheckpoint()
-	h.publish(&view, &d)
 }
 
 // observe reads the standby's state over a session that does nothing else.
@@ -201,6 +205,9 @@ func (h *Helper) view(up Upstream) View {
 	v := View{
 		Now: time.Now(), Standby: h.standby.Standby, Upstream: up, Owned: h.ledger.Rows(), Tracks: h.tracks,
 		Anchor: h.anchor, Busy: make(map[string]bool, len(h.busy)), Settings: h.cfg.Settings,
+	}
+	for _, o := range h.outcomes {
+		writeOutcome(v.Owned, o.step, o.lsn) // in the ledger itself a moment later
 	}
 	v.Settings.CreateDeadline += h.standby.ApplyDelay
 	for name, run := range h.busy {
