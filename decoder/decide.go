@@ -303,7 +303,7 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 	case v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving:
 		return whyNoAnchor(v), Step{}
 	case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2
-		return pending(ReasonSubscriberBehind, "%d bytes", v.Anchor.Position-u.ConfirmedFlushLSN), Step{}
+		return pending(ReasonSubscriberBehind, "%d bytes, up to %v", v.Anchor.Position-u.ConfirmedFlushLSN, v.Anchor.Position), Step{}
 	case v.Standby.Replay < v.Anchor.Position: // I-0
 		return pending(ReasonWALNotReplayed, "%v replayed, %v needed", v.Standby.Replay, v.Anchor.Position), Step{}
 	}
