@@ -56,7 +56,10 @@ func TestOneSlotsTroubleIsItsOwn(t *testing.T) {
 			if err := p.primary.WaitForStandby(t.Context(), p.standby); err != nil {
 				t.Fatal(err)
 			}
-			clustertest.Exec(t, p.standby, "postgres", "SELECT count(*) FROM pg_logical_slot_get_changes('nosy', NULL, NULL)")
+			poll.Require(t, 30*time.Second, "the slot to be consumed", func(ctx context.Context) (bool, string) {
+				err := p.standby.Exec(ctx, "postgres", "SELECT count(*) FROM pg_logical_slot_get_changes('nosy', NULL, NULL)")
+				return err == nil, fmt.Sprint(err) // the helper may be advancing it
+			})
 			poll.Require(t, 30*time.Second, "the slot to be dropped for that reason", func(context.Context) (bool, string) {
 				return strings.Contains(p.log.String(), string(ReasonConsumedOnStandby)), ""
 			})
@@ -222,6 +225,9 @@ func TestLongTransactionIsNamed(t *testing.T) {
 			"SELECT backend_xid::text FROM pg_stat_activity WHERE pid = $1", conn.PgConn().PID())
 		if s := h.slot(t, "old", StatePending, ReasonWaitingTransaction); !strings.Contains(s.Detail, "xid "+xid+" ") {
 			t.Errorf("waits for %q, want xid %s", s.Detail, xid)
+		}
+		if a := h.helper.Status().Anchor; a.Reason != ReasonWaitingTransaction || !strings.Contains(a.Detail, "xid "+xid+" ") {
+			t.Errorf("of the anchor it says %+v, want xid %s", a, xid)
 		}
 		for _, s := range []string{"INSERT INTO t VALUES (1, 'long')", "COMMIT"} {
 			if _, err := conn.Exec(t.Context(), s); err != nil {

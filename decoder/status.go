@@ -132,7 +132,8 @@ func (h *Helper) publish(v *View, d *Decision) {
 		}
 	}
 	if v.Anchor.Phase != AnchorLive && v.Anchor.Phase != AnchorMoving && st.Anchor.Reason == ReasonNone {
-		st.Anchor.Reason, st.Anchor.Detail = v.Anchor.LastError, v.Anchor.LastDetail
+		x := whyNoAnchor(v) // there is a message: without one the decision has said why
+		st.Anchor.Reason, st.Anchor.Detail = x.reason, x.detail
 	}
 	h.logOverall(d)
 	since := map[string]time.Time{}

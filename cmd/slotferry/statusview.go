@@ -40,7 +40,8 @@ func detail(text string) string {
 func (v *statusView) notes(d *statusdoc.Document) {
 	who := table.Printable(d.Command) + " on " + table.Printable(d.Host) + ": "
 	if h := d.Helper; h != nil && h.Anchor.Phase != "" {
-		v.line("%sanchor %s%s%s", who, h.Anchor.Phase, position(" at ", h.Anchor.Position), detail(string(h.Anchor.Reason)))
+		v.line("%sanchor %s%s%s%s", who, h.Anchor.Phase, position(" at ", h.Anchor.Position), detail(string(h.Anchor.Reason)),
+			detail(h.Anchor.Detail))
 	}
 	if s := d.Source(); s != nil {
 		v.source(who, s, d.Time)
