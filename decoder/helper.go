@@ -36,7 +36,7 @@ type Config struct {
 const (
 	lookInterval       = time.Second
 	minLookPause       = 5 * time.Millisecond
-	queueLookInterval  = 200 * time.Millisecond // while steps wait for a session
+	queueLookInterval  = 200 * time.Millisecond // while slots wait to be made or dropped
 	lookTimeout        = 5 * time.Second
 	checkpointInterval = 10 * time.Second
 	defaultMaxSessions = 4
@@ -202,7 +202,11 @@ func (h *Helper) Run(ctx context.Context) error {
 		case r := <-h.results:
 			changed := h.settleAll(r)
 			h.pump(ctx)
-			if !changed || len(h.queue) > 0 && time.Since(h.lastLook) < queueLookInterval {
+			if !changed {
+				continue
+			}
+			if wait := queueWait(h.queue, time.Since(h.lastLook)); wait > 0 {
+				timer.Reset(wait)
 				continue
 			}
 		case <-timer.C:
@@ -230,6 +234,17 @@ func (h *Helper) nextLook() time.Duration {
 		return lookInterval / 10
 	}
 	return lookInterval
+}
+
+// queueWait is how long a look that shows what has changed is put off. Where many
+// slots wait to be made or dropped, a look after each of them would cost more than
+// they do. Advances that wait are no reason: they may take long, and never keep a
+// new slot from being shown ready.
+func queueWait(queue []Step, sinceLook time.Duration) time.Duration {
+	if len(queue) == 0 || queue[0].Kind == StepAdvance { // inOrder puts advances last
+		return 0
+	}
+	return queueLookInterval - sinceLook
 }
 
 // settleAll settles a result and those behind it. It reports whether any of them
