@@ -148,15 +148,25 @@ func TestCheckText(t *testing.T) {
 		{Level: preflight.Skip, Side: preflight.Helper, Setting: "x", Value: "y"},
 	}, Slots: statusdoc.Counts{Ready: 2, Blocked: 1}}
 	const want = `
-      SERVER    SETTING    VALUE    SHOULD BE  TO CHANGE IT
+      SERVER    SETTING    VALUE    SHOULD BE
 ok    upstream  wal_level  logical  logical
-FAIL  standby   wal_level  replica  logical    set it (needs a restart)
+FAIL  standby   wal_level  replica  logical
 -     helper    x          y
 
 1 ok, 1 failed, 0 warnings, 1 not checked
 2 of 3 slots ready, 1 blocked
+
+To do, in this order:
+
+1. standby, wal_level (needs a restart)
+   set it
 `
 	if got := "\n" + checkText(doc, false); got != want {
+		t.Errorf("got:\n%s", got)
+	}
+	// Where all is well and nobody was asked about slots, it leads on.
+	doc.OK, doc.Findings = true, doc.Findings[:1]
+	if got := checkText(doc, false); strings.Contains(got, "To do") || !strings.HasSuffix(got, nextSteps) {
 		t.Errorf("got:\n%s", got)
 	}
 	if fmt.Sprint(errNotReady, errNoneReached) == "" {
