@@ -6,12 +6,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/slotferry/slotferry/internal/configfile"
 	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/secretfile"
 )
 
 // configFlags are those of every command that can be configured by a file.
@@ -29,7 +29,7 @@ func (s *settings) readConfig() map[string]configfile.Entry {
 	if path == "" {
 		return nil
 	}
-	text, mode, err := readFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		s.problem("config", "Give a file that the user slotferry runs as can read.", err)
 		return nil
@@ -43,39 +43,25 @@ func (s *settings) readConfig() map[string]configfile.Entry {
 			continue
 		}
 		entries[e.Key] = e
-		if holdsSecret(e) && mode != nil && tooOpen(mode) {
-			s.problems = append(s.problems, withHint(
-				fmt.Errorf("%v: %s: it has a password, and the file has permissions %04o", e.Value.At, e.Key, mode.Mode().Perm()),
-				"chmod 0600, or 0640 if root owns it; or move the password to a password file."))
+		if !holdsSecret(e) {
+			continue
+		}
+		if err := secretfile.CheckMode("it has a password, and", path); err != nil {
+			s.problems = append(s.problems, withHint(fmt.Errorf("%v: %s: %w", e.Value.At, e.Key, err),
+				"chmod it to u=rw,g=r (0640) or less, or move the password to a password file."))
 		}
 	}
 	return entries
 }
 
-// readFile reads a regular file whole, and at most a little more than a
-// configuration can have of anything else.
-func readFile(path string) ([]byte, os.FileInfo, error) {
+// readFile reads a file, and at most a little more than a configuration can have.
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, configfile.MaxSize+1))
-	return text, info, err
-}
-
-// tooOpen is PostgreSQL's rule for files with secrets (be-secure-common.c,
-// check_ssl_key_file_permissions): nobody but the owner, or root's group.
-func tooOpen(info os.FileInfo) bool {
-	open := os.FileMode(0o077)
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid == 0 {
-		open = 0o027
-	}
-	return info.Mode().IsRegular() && info.Mode().Perm()&open != 0
+	return io.ReadAll(io.LimitReader(f, configfile.MaxSize+1))
 }
 
 func holdsSecret(e configfile.Entry) bool {

@@ -105,7 +105,7 @@ func TestConfigSecret(t *testing.T) {
 		{0o644, " password=" + secret, false},
 		{0o604, " password=" + secret, false},
 		{0o660, " password=" + secret, false},
-		{0o640, " password=" + secret, os.Getuid() == 0}, // PostgreSQL lets root's group in
+		{0o640, " password=" + secret, true},
 		{0o644, "", true},
 	} {
 		path := configFile(t, test.mode, "upstream: host=db1 user=repl"+test.password, "listen: 127.0.0.1:0")
@@ -117,7 +117,7 @@ func TestConfigSecret(t *testing.T) {
 			t.Errorf("it is shown:\n%s", all)
 		}
 		if !test.good {
-			wants(t, got.stderr, path+":1:11: upstream: it has a password", "hint: chmod 0600")
+			wants(t, got.stderr, path+":1:11: upstream: it has a password", "hint: chmod it to u=rw,g=r (0640) or less")
 		}
 		if test.good && test.password != "" {
 			wants(t, got.stdout, "upstream: host=db1 user=repl", "password left out")
@@ -139,7 +139,7 @@ func TestPrintConfig(t *testing.T) {
 		"refuse-tls: true",
 		"exclude-slot: []",
 	)
-	env := []string{"SLOTFERRY_DATABASE=x,y", "SLOTFERRY_MAX_SESSIONS=7"}
+	env := []string{"SLOTFERRY_DATABASE=x,y", "SLOTFERRY_MAX_SESSIONS=7", "PGPORT=5499", "PGPASSWORD=hunter2hunter2"}
 	args := []string{"solo", "--config", path, "--interval", "4s", "--print-config"}
 	got := execute(t, env, "", args...)
 	if got.status != exitOK || got.stderr != "" {
@@ -149,6 +149,7 @@ func TestPrintConfig(t *testing.T) {
 		"upstream: postgres://repl@db1:5433/postgres?application_name=x%20y", path+":1:11, password left out",
 		"interval: 4s", "--interval; wins over "+path+":4:1", "max-sessions: 7", "SLOTFERRY_MAX_SESSIONS; wins over "+path+":5:1",
 		"slot:", "  - b,c\n", "  - 1\n", "database:", "# SLOTFERRY_DATABASE", "poll-interval: 100ms", "# default",
+		"#   port 5499 ", "# PGPORT\n", "#   password ", "# PGPASSWORD\n",
 		"# exclude-slot:", "# not set, "+path, "# http:", "# not set\n", "refuse-tls: true",
 	)
 	again := configFile(t, 0o600, got.stdout)
@@ -246,8 +247,8 @@ func TestReload(t *testing.T) {
 	hup("slot: [a*, b*]", "exclude-slot: a1", "interval: 3s", "log-level: warn")
 	said(`"changed":["slot","exclude-slot"]`, `"needs_restart":["interval"]`, path+":6:11: interval")
 	slots(2) // a2, b1
-	hup("slot: '['", "exclude-slot: ''", "quux: 1")
-	said("nothing is changed", path+":4:7: slot:", path+":5:15: exclude-slot:", path+":6:1: quux:")
+	hup("slot: '['", "exclude-slot: ''", "quux: 1", "tls-cert: /no/such/file", "http: nowhere")
+	said("nothing is changed", path+":4:7: slot:", path+":5:15: exclude-slot:", path+":6:1: quux:", "needed together")
 	slots(2)
 	hup("interval: 1s")
 	said(`"changed":["slot","exclude-slot"],"needs_restart":[]`)

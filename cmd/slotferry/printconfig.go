@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,12 @@ func printConfig(s *settings) error {
 	var lines []configLine
 	for _, f := range s.c.Command.Flags {
 		name := f.Names()[0]
-		if !slices.Contains(notSettings, name) {
-			lines = append(lines, s.values[name].lines(name)...)
+		if slices.Contains(notSettings, name) {
+			continue
+		}
+		lines = append(lines, s.values[name].lines(name)...)
+		if slices.Contains(conninfoSettings, name) {
+			lines = append(lines, leftOutLines(s.values[name].text[0])...)
 		}
 	}
 	var out strings.Builder
@@ -44,6 +49,21 @@ func printConfig(s *settings) error {
 
 // sourceColumn is where the sources stand at most: longer lines push theirs away.
 const sourceColumn = 50
+
+// conninfoSettings are those that libpq's own places add something to.
+var conninfoSettings = []string{"upstream", "slots", "standby"}
+
+// leftOutLines say, in comments, what comes to a conninfo from elsewhere.
+func leftOutLines(text string) []configLine {
+	if text == "" {
+		return nil
+	}
+	var lines []configLine
+	for _, p := range conninfo.LeftOut(text, os.Getenv) {
+		lines = append(lines, configLine{strings.TrimRight(fmt.Sprintf("#   %s %s", p.Keyword, p.Value), " "), p.From})
+	}
+	return lines
+}
 
 // configLine is one line of YAML, and what to say of it.
 type configLine struct{ text, source string }

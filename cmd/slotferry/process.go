@@ -54,14 +54,29 @@ type service struct {
 	run  func(context.Context) error
 }
 
+// commonSettings are those of every command that keeps running.
+type commonSettings struct {
+	http   string               // address of the status server, "": none
+	access *statusserver.Access // to it; nil: everybody has it
+	level  zerolog.Level
+	tls    *relay.ServerTLS // nil: none
+}
+
+func (s *settings) common() commonSettings {
+	c := commonSettings{http: s.httpAddress(), access: s.httpAccess(), level: s.logLevel()}
+	if s.has("tls-cert") {
+		c.tls = s.tls()
+	}
+	return c
+}
+
 // newProcess reads the flags that all have in common. It is called when all
 // settings have been read; read does that once more, for a reload.
 func newProcess(s *settings, read func(*settings)) (*process, error) {
-	address, access, level := s.httpAddress(), s.httpAccess(), s.logLevel()
-	var serverTLS *relay.ServerTLS
+	common := s.common()
 	var inherited []net.Listener
 	if s.has("tls-cert") { // the command may listen for replication connections
-		serverTLS, inherited = s.tls(), s.inherit()
+		inherited = s.inherit()
 	}
 	if s.look {
 		if err := printConfig(s); err != nil {
@@ -81,18 +96,18 @@ func newProcess(s *settings, read func(*settings)) (*process, error) {
 	p := &process{
 		command: s.c.Command.Name, started: time.Now(), host: host,
 		redactor: conninfo.NewRedactor(s.conninfos...), metrics: prometheus.NewRegistry(),
-		tls: serverTLS, inherited: inherited, level: newLogLevel(level), settings: s, read: read,
-		access: access, upstream: conninfo.Addresses(s.c.String("upstream")),
+		tls: common.tls, inherited: inherited, level: newLogLevel(common.level), settings: s, read: read,
+		access: common.access, upstream: conninfo.Addresses(s.c.String("upstream")),
 	}
 	p.log = newLogger(s.c.App.ErrWriter, p.level, p.redactor).With().Str("command", p.command).Logger()
 	p.metrics.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		statusserver.NewCollector(p.document),
 	)
-	p.warn(s, address)
-	if address != "" {
+	p.warn(s, common.http)
+	if common.http != "" {
 		p.http, err = statusserver.Listen(statusserver.Config{
-			Listen: address, Document: p.document, Metrics: p.metrics, Access: access,
+			Listen: common.http, Document: p.document, Metrics: p.metrics, Access: common.access,
 		})
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ func (p *process) reload() {
 	if p.read != nil {
 		next = p.settings.again()
 		p.read(next)
-		_ = next.logLevel()
+		_ = next.common()
 	}
 	err := next.err()
 	access := func() {}

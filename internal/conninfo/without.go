@@ -1,6 +1,7 @@
 package conninfo
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 )
@@ -56,22 +57,34 @@ func withoutUserinfo(uri string) string {
 	return out + "?" + strings.Join(kept, "&")
 }
 
-// withoutPairs is for keywords and values, by libpq's rules (fe-connect.c,
-// conninfo_parse). What is kept is kept as it is written.
+// withoutPairs is for keywords and values. What is kept is kept as it is written.
 func withoutPairs(conninfo string) string {
 	var kept []string
-	for rest := conninfo; ; {
-		rest = strings.TrimLeft(rest, " \t\r\n")
-		if rest == "" {
-			return strings.Join(kept, " ")
+	for key, value := range pairs(conninfo) {
+		if !secretKey.MatchString(key) {
+			kept = append(kept, key+"="+value)
 		}
-		key, value, _ := strings.Cut(rest, "=")
-		value = strings.TrimLeft(value, " \t\r\n")
-		end := valueEnd(value)
-		if key = strings.TrimSpace(key); !secretKey.MatchString(key) {
-			kept = append(kept, key+"="+value[:end])
+	}
+	return strings.Join(kept, " ")
+}
+
+// pairs goes through keywords and values by libpq's rules (fe-connect.c,
+// conninfo_parse), each value as it is written.
+func pairs(conninfo string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		for rest := conninfo; ; {
+			rest = strings.TrimLeft(rest, " \t\r\n")
+			if rest == "" {
+				return
+			}
+			key, value, _ := strings.Cut(rest, "=")
+			value = strings.TrimLeft(value, " \t\r\n")
+			end := valueEnd(value)
+			if !yield(strings.TrimSpace(key), value[:end]) {
+				return
+			}
+			rest = value[end:]
 		}
-		rest = value[end:]
 	}
 }
 
