@@ -7,13 +7,47 @@ FUZZTIME ?= 60s
 # mostly wait, so more of them run at once than there are processors.
 TESTFLAGS ?= -race -timeout 18m -parallel 4
 
-.PHONY: all build test test-wal test-hold-back scale lint fuzz demo chaos soak bench clean
+# Of the package: the newest tag and how far behind it this is.
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/; s/-/./'),0.0.0~dev)
+MAINTAINER := slotferry <slotferry@users.noreply.github.com>
+# The package is the same, byte for byte, whenever it is made from one commit.
+export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+
+.PHONY: all build generate static deb container test test-wal test-hold-back scale lint fuzz demo chaos soak bench clean
 
 all: build
 
 # build makes bin/slotferry.
 build:
 	$(GO) build -trimpath -o bin/slotferry ./cmd/slotferry
+
+# generate writes what is made from the commands, manual pages and completions,
+# to internal/packaging. A test fails when they are stale.
+generate:
+	$(GO) test -count=1 -run TestGeneratedFilesAreFresh ./cmd/slotferry -rewrite-generated
+
+# static makes the program as packages have it: it runs on every Linux.
+static:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/static/slotferry ./cmd/slotferry
+
+# deb makes bin/slotferry_VERSION_ARCH.deb and looks into it.
+deb: static
+	rm -rf bin/deb bin/slotferry_*.deb && mkdir -p bin/deb/man
+	cp bin/static/slotferry bin/deb/
+	for page in internal/packaging/man/*.1; do gzip -9nc $$page > bin/deb/man/$${page##*/}.gz; done
+	gzip -9nc CHANGELOG.md > bin/deb/NEWS.gz
+	printf 'slotferry (%s) unstable; urgency=medium\n\n  * Built from the sources: NEWS.gz says what is new.\n\n -- %s  %s\n' \
+		'$(VERSION)' '$(MAINTAINER)' "$$(date -R -d @$(SOURCE_DATE_EPOCH))" | gzip -9n > bin/deb/changelog.gz
+	ARCH=$$($(GO) env GOARCH) VERSION='$(VERSION)' MAINTAINER='$(MAINTAINER)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) \
+		$(GO) run $(NFPM) package --packager deb \
+		--config internal/packaging/nfpm.yaml --target bin/
+	internal/packaging/check-deb bin/slotferry_*.deb
+
+# container makes the image slotferry with podman, or with CONTAINER=docker.
+container: static
+	mkdir -p bin/static/state
+	$(or $(CONTAINER),podman) build -t slotferry -f internal/packaging/Containerfile bin/static
 
 # test runs all tests, those with real servers too. PostgreSQL 16, 17 and 18 are
 # found in SLOTFERRY_PG_BINDIRS, in /usr/lib/postgresql, or fetched into a cache.

@@ -49,8 +49,9 @@ and primary_conninfo = 'host=127.0.0.1 port=6433 ...' on the standby. Begin
 with "slotferry check": it names every setting that is missing on both servers.
 
 Every flag can be set in the environment: SLOTFERRY_ and the flag's name in
-capitals, - written as _. A flag wins over it. What a CONNINFO leaves out comes
-from libpq's own places: service file, password file, PG* variables.
+capitals, - written as _. A flag wins over it, and it wins over the file in
+--config of relay, helper and solo. What a CONNINFO leaves out comes from
+libpq's own places: service file, password file, PG* variables.
 
 Exit status: 0 done or ready, 1 failed or not ready, 2 no server reached,
 3 bad usage.`

@@ -18,9 +18,7 @@ func completionCommand() *cli.Command {
   zsh:   source <(slotferry completion zsh)
   fish:  slotferry completion fish | source`,
 		Action: func(c *cli.Context) error {
-			script, known := map[string]func([]completion) string{
-				"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
-			}[c.Args().First()]
+			script, known := completionScripts[c.Args().First()]
 			if !known {
 				return usageError(withHint(fmt.Errorf("completion: %q is not a shell known here", c.Args().First()),
 					"Name one: slotferry completion bash, zsh or fish."))
@@ -29,6 +27,11 @@ func completionCommand() *cli.Command {
 			return err
 		},
 	}
+}
+
+// completionScripts makes a script for each shell.
+var completionScripts = map[string]func([]completion) string{
+	"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
 }
 
 // completion is what can follow one command.
@@ -91,11 +94,58 @@ complete -o default -F _slotferry slotferry
 	return b.String()
 }
 
-// zshCompletion uses zsh's own emulation of bash's.
+// zshCompletion works from a directory in fpath as well as when it is sourced.
 func zshCompletion(list []completion) string {
-	return "# zsh completion for slotferry\nautoload -U +X compinit && compinit -C\nautoload -U +X bashcompinit && bashcompinit\n" +
-		bashCompletion(list)
+	var b strings.Builder
+	b.WriteString(`#compdef slotferry
+# zsh completion for slotferry
+_slotferry() {
+	local where= word
+	local -a items
+	for word in ${words[2,CURRENT-1]}; do
+		[[ $word == -* ]] && break
+		where="${where:+$where }$word"
+	done
+	case $where in
+`)
+	for _, c := range list {
+		fmt.Fprintf(&b, "\t(%s) items=(%s) ;;\n", shellQuote(c.path), strings.Join(c.described(), " "))
+	}
+	b.WriteString(`	esac
+	if (( $#items )) && [[ $items[1] != --* || $words[CURRENT] == -* || $words[CURRENT-1] != --* ]]; then
+		_describe -o slotferry items && return
+	fi
+	_files
 }
+if [[ $funcstack[1] == _slotferry ]]; then
+	_slotferry "$@"
+else
+	(( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
+	compdef _slotferry slotferry
+fi
+`)
+	return b.String()
+}
+
+// described are the words with what each is for, "name:what", quoted.
+func (c *completion) described() []string {
+	usage := map[string]string{}
+	for _, s := range c.subcommands {
+		usage[s.Name] = s.Usage
+	}
+	for _, f := range c.flags {
+		_, text := flagUsage(f)
+		usage["--"+f.Names()[0]], _, _ = strings.Cut(text, ";")
+	}
+	var list []string
+	for _, word := range c.words() {
+		list = append(list, shellQuote(strings.TrimSuffix(word+":"+usage[word], ":")))
+	}
+	return list
+}
+
+// shellQuote quotes for bash and zsh.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func fishCompletion(list []completion) string {
 	var b strings.Builder

@@ -64,26 +64,33 @@ func helpText(w io.Writer, name, usage, description, args string, commands []*cl
 }
 
 func flagText(w io.Writer, f cli.Flag) {
-	doc, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return
-	}
-	value, usage := placeholder(doc.GetUsage())
+	value, usage := flagUsage(f)
 	head := "  --" + f.Names()[0]
 	for _, alias := range f.Names()[1:] {
 		head += ", -" + alias
 	}
-	if doc.TakesValue() && value == "" {
-		value = "VALUE"
-	}
 	if value != "" {
 		head += " " + value
+	}
+	fmt.Fprintln(w, head)
+	indented(w, "        ", usage, 8)
+}
+
+// flagUsage returns the name of a flag's value, "" when it takes none, and the
+// sentences that say what it is for.
+func flagUsage(f cli.Flag) (value, usage string) {
+	doc, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return "", ""
+	}
+	value, usage = placeholder(doc.GetUsage())
+	if doc.TakesValue() && value == "" {
+		value = "VALUE"
 	}
 	if s, isText := f.(*cli.StringFlag); isText && s.Value != "" {
 		usage += ". Default: " + s.Value
 	}
-	fmt.Fprintln(w, head)
-	indented(w, "        ", usage+".", 8)
+	return value, usage + "."
 }
 
 // placeholder takes the name of a flag's value out of its back quotes.

@@ -70,8 +70,12 @@ func TestTwoHops(t *testing.T) {
 		"--standby", standby.Conninfo("postgres"), "--state-dir", t.TempDir())
 	relay.document(t, "the relay to be ready", func(d *statusdoc.Document) bool { return d.Ready })
 	helper.document(t, "an anchor", anchorLive)
+	metrics := map[string]bool{}
+	metricNames(t, metrics, relay, helper) // that of the reason is there while the slot is not ready
 	passed(t, primary)
 	helper.document(t, "the slot to be ready", oneSlotReady)
+	metricNames(t, metrics, relay, helper)
+	usesOnlyMetricsOf(t, metrics)
 	stopsCleanly(t, helper, relay)
 }
 

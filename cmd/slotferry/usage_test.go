@@ -181,7 +181,7 @@ func TestVersion(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for shell, want := range map[string][]string{
 		"bash": {`"debug decode") words="--format`, `"") words="relay helper solo`, "complete -o default -F _slotferry slotferry"},
-		"zsh":  {"bashcompinit", "complete -o default"},
+		"zsh":  {"#compdef slotferry\n", "('debug decode') items=('--format:"},
 		"fish": {"-l anchor-budget -r", "-a decode"},
 	} {
 		got := execute(t, nil, "", "completion", shell)
