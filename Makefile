@@ -14,7 +14,7 @@ MAINTAINER := slotferry <slotferry@users.noreply.github.com>
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 
-.PHONY: all build generate static deb container test test-wal test-hold-back scale lint fuzz demo chaos soak bench clean
+.PHONY: all build generate static deb container test test-wal test-hold-back scale lint vuln fuzz demo chaos soak bench clean
 
 all: build
 
@@ -80,8 +80,12 @@ lint:
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/layout
 
-# fuzz runs every fuzz target for FUZZTIME. Making a new input small is not worth the
-# minute that it may take by default.
+# vuln looks for known vulnerabilities in what the program calls. It needs the
+# network, or a copy of the database in GOVULNDB.
+vuln:
+	.ci/vuln
+
+# fuzz runs every fuzz target for FUZZTIME.
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
