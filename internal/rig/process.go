@@ -45,7 +45,8 @@ type Process struct {
 	binary string
 	args   []string
 	url    string
-	log    string // path
+	log    string               // path
+	attr   *syscall.SysProcAttr // of the operating system's process; nil: as this one
 
 	mu   sync.Mutex // Kill9 and Stop may come from another goroutine than Start
 	cmd  *exec.Cmd
@@ -66,7 +67,7 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(p.binary, p.args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, p.attr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
