@@ -11,6 +11,7 @@ import (
 	"github.com/slotferry/slotferry/internal/slotcatalog"
 	"github.com/slotferry/slotferry/internal/statusdoc"
 	"github.com/slotferry/slotferry/protocol"
+	"github.com/slotferry/slotferry/relay"
 )
 
 func logical(name string) slotcatalog.Slot {
@@ -28,12 +29,12 @@ func goodPair() (upstream, standby *Server) {
 	role := Role{Name: "ferry", Replication: true, ReadAllStats: true, ReadAllSettings: true}
 	physical := slotcatalog.Slot{SlotState: protocol.SlotState{Name: "db2", Active: true}, Physical: true, Xmin: 750}
 	upstream = &Server{
-		Address: "db1:5432", VersionNum: 180004, Version: "18.4", SystemIdentifier: 7, Settings: maps.Clone(settings), WalSenders: 1,
+		Address: "db1:5432", Encryption: Encryption{TLS: "TLS 1.3"}, VersionNum: 180004, Version: "18.4", SystemIdentifier: 7, Settings: maps.Clone(settings), WalSenders: 1,
 		Role: role, CanLogSnapshot: &yes, Slots: []slotcatalog.Slot{physical, logical("orders")},
 	}
 	settings["primary_slot_name"] = "db2"
 	standby = &Server{
-		Address: "db2:5432", VersionNum: 180004, Version: "18.4", InRecovery: true, SystemIdentifier: 7, Settings: settings,
+		Address: "db2:5432", Encryption: Encryption{Local: true}, VersionNum: 180004, Version: "18.4", InRecovery: true, SystemIdentifier: 7, Settings: settings,
 		Role: role, CanLogSnapshot: &yes, WalReceiver: &WalReceiver{Status: "streaming", SlotName: "db2", Sender: "relay:6432"},
 	}
 	return upstream, standby
@@ -171,6 +172,16 @@ func TestWhatIsWrong(t *testing.T) {
 		}, []string{"skip standby output plugins: wal2json"}, ""},
 		{"another plugin", func(u, _ *Server) { u.Slots[1].Plugin = "wal2json" }, []string{"skip standby output plugins: wal2json"}, ""},
 
+		{"plain text to the upstream", func(u, _ *Server) { u.Encryption = Encryption{} },
+			[]string{"warn upstream encryption: plain text, across hosts"}, "sslmode=verify-full"},
+		{"plain text to the standby", func(_, s *Server) { s.Encryption = Encryption{} },
+			[]string{"warn standby encryption: plain text, across hosts"}, "sslmode=verify-full"},
+		{"WAL in plain text", func(u, _ *Server) {
+			u.Walsenders = []Walsender{{"db2", "10.0.0.2", false}, {"db3", "10.0.0.3", true}, {"here", "127.0.0.1", false}, {"six", "::1", false}}
+		}, []string{`warn upstream walsender to "db2": plain text to 10.0.0.2`}, "--upstream of the relay"},
+		{"WAL received in plain text", func(_, s *Server) { s.WalReceiver.SSLMode = "disable" },
+			[]string{"warn standby primary_conninfo: sslmode=disable, from relay:6432"}, "--tls-cert"},
+		{"WAL received in plain text, within the machine", func(_, s *Server) { s.WalReceiver.SSLMode, s.WalReceiver.Sender = "disable", "127.0.0.1:6433" }, nil, ""},
 		{"upstream away", func(u, _ *Server) { *u = Server{ConnectError: "refused", ConnectHint: "look"} },
 			[]string{"fail upstream connection: refused"}, "look"},
 		{"standby away", func(_, s *Server) { *s = Server{ConnectError: "refused"} }, []string{"fail standby connection: refused"}, ""},
@@ -247,5 +258,41 @@ func TestCheckHelper(t *testing.T) {
 	}
 	if got := CheckURLFailed("http://x/status", &statusdoc.UnreachableError{Err: fmt.Errorf("refused")}); got[0].Level != Fail || got[0].Change == "" {
 		t.Errorf("found %+v", got)
+	}
+}
+
+// TestCheckSessions looks at what passes through a relay.
+func TestCheckSessions(t *testing.T) {
+	session := func(kind relay.SessionKind, downstream, downTLS, upstream, upTLS string) relay.SessionStatus {
+		return relay.SessionStatus{Kind: kind, Downstream: downstream, DownstreamTLS: downTLS, Upstream: upstream, UpstreamTLS: upTLS}
+	}
+	for _, test := range []struct {
+		name     string
+		sessions []relay.SessionStatus
+		want     string
+	}{
+		{"none", nil, ""},
+		{"encrypted end to end", []relay.SessionStatus{session(relay.KindOpaque, "10.0.0.2:1", "", "10.0.0.1:5432", "")}, ""},
+		{"within the machine", []relay.SessionStatus{session(relay.KindPhysical, "127.0.0.1:1", "", "[::1]:5432", ""), session(relay.KindSidecar, "@", "", "/run/s", "")},
+			"ok none in plain text across hosts"},
+		{"TLS on both sides", []relay.SessionStatus{session(relay.KindPhysical, "10.0.0.2:1", "TLS 1.3", "10.0.0.1:5432", "TLS 1.2")},
+			"ok none in plain text across hosts"},
+		{"plain in", []relay.SessionStatus{session(relay.KindPhysical, "10.0.0.2:1", "", "10.0.0.1:5432", "TLS 1.2")},
+			"warn plain text from 10.0.0.2:1"},
+		{"plain both, many", []relay.SessionStatus{session(relay.KindPhysical, "10.0.0.2:1", "", "10.0.0.1:5432", ""), session(relay.KindQuery, "10.0.0.3:1", "", "10.0.0.1:5432", "")},
+			"warn plain text from 10.0.0.2:1, to 10.0.0.1:5432, from 10.0.0.3:1 and 1 more"},
+	} {
+		l := &list{side: Helper}
+		l.checkSessions(&relay.Status{Sessions: test.sessions})
+		got := ""
+		for _, f := range l.all {
+			got += string(f.Level) + " " + f.Value
+			if (f.Level == OK) != (f.Change == "") {
+				t.Errorf("%s: %+v", test.name, f)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: found %q, want %q", test.name, got, test.want)
+		}
 	}
 }

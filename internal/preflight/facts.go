@@ -12,6 +12,9 @@ type Server struct {
 	ConnectHint  string
 	Reached      bool
 
+	Encryption Encryption  // of our session
+	Walsenders []Walsender // over the network, as far as the role may see them
+
 	VersionNum       int
 	Version          string // as the server calls itself: "17.10"
 	InRecovery       bool
@@ -51,6 +54,7 @@ type WalReceiver struct {
 	Status   string
 	SlotName string
 	Sender   string // host:port
+	SSLMode  string // in its connection string; "": not said, or not visible
 }
 
 // connected reports whether the facts of a server are there.

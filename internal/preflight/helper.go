@@ -19,6 +19,9 @@ func CheckHelper(d *statusdoc.Document) []Finding {
 	if len(l.all) == 0 {
 		l.must(true, Finding{Setting: d.Command, Value: "running on " + d.Host, Want: "running"})
 	}
+	if d.Relay != nil {
+		l.checkSessions(d.Relay)
+	}
 	if d.Helper == nil {
 		return l.all
 	}

@@ -44,6 +44,7 @@ func Read(ctx context.Context, conn string, side Side) (*Server, error) {
 		return s, nil
 	}
 	defer closeSession(session)
+	s.Encryption = encryptionOf(session.PgConn().Conn())
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if err := s.read(reading, session); err != nil {
@@ -107,7 +108,7 @@ func attempts(err error) string {
 
 func (s *Server) read(ctx context.Context, session *pgx.Conn) error {
 	for _, step := range []func(context.Context, *pgx.Conn) error{
-		s.readServer, s.readSettings, s.readRole, s.readSlots, s.readDatabases, s.readSnapshot, s.readWalReceiver,
+		s.readServer, s.readSettings, s.readRole, s.readSlots, s.readDatabases, s.readSnapshot, s.readWalReceiver, s.readWalsenders,
 	} {
 		if err := step(ctx, session); err != nil {
 			return err
@@ -194,7 +195,8 @@ func (s *Server) readWalReceiver(ctx context.Context, session *pgx.Conn) error {
 	var host string
 	var port int
 	err := session.QueryRow(ctx, `SELECT coalesce(status, ''), coalesce(slot_name, ''), coalesce(sender_host, ''),
-		coalesce(sender_port, 0) FROM pg_catalog.pg_stat_wal_receiver`).Scan(&w.Status, &w.SlotName, &host, &port)
+		coalesce(sender_port, 0), coalesce(substring(conninfo from 'sslmode=(\w+)'), '') FROM pg_catalog.pg_stat_wal_receiver`).
+		Scan(&w.Status, &w.SlotName, &host, &port, &w.SSLMode)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -206,6 +208,21 @@ func (s *Server) readWalReceiver(ctx context.Context, session *pgx.Conn) error {
 	}
 	s.WalReceiver = &w
 	return nil
+}
+
+// readWalsenders asks who receives WAL over the network from another machine. A
+// role that may not know sees no address.
+func (s *Server) readWalsenders(ctx context.Context, session *pgx.Conn) error {
+	rows, err := session.Query(ctx, `SELECT coalesce(r.application_name, ''), host(r.client_addr),
+		coalesce(s.ssl, false) OR coalesce(g.encrypted, false)
+		FROM pg_catalog.pg_stat_replication r
+		LEFT JOIN pg_catalog.pg_stat_ssl s USING (pid) LEFT JOIN pg_catalog.pg_stat_gssapi g USING (pid)
+		WHERE r.client_addr IS NOT NULL AND r.client_addr IS DISTINCT FROM pg_catalog.inet_server_addr() ORDER BY r.pid`)
+	if err != nil {
+		return err
+	}
+	s.Walsenders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Walsender])
+	return err
 }
 
 // tryReplication opens a connection as the helper does for its anchor.

@@ -26,6 +26,7 @@ func checkStandby(s, upstream *Server) []Finding {
 		Setting: "pg_is_in_recovery", Value: yesNo(s.InRecovery), Want: "yes",
 		Change: "this server is a primary: check --standby",
 	})
+	l.checkEncryption(s)
 	l.checkWALLevel(s)
 	l.checkFeedback(s)
 	l.checkRoom(Fail, s, "max_replication_slots", len(s.Slots), slotsNeeded(s, upstream),
@@ -168,6 +169,9 @@ func (l *list) checkWalReceiver(s *Server) {
 		f.Value = w.Status + " from " + w.Sender
 	}
 	l.must(s.WalReceiver != nil && s.WalReceiver.Status == "streaming", f)
+	if s.WalReceiver != nil {
+		l.checkReceived(s.WalReceiver)
+	}
 }
 
 // checkSlotSync says who has failover slots on 17 and newer.

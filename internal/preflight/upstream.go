@@ -30,6 +30,8 @@ func checkUpstream(s, standby *Server) []Finding {
 			Change: "its slots are ready behind it only when they are on it: give the relay --helper-url of its helper",
 		})
 	}
+	l.checkEncryption(s)
+	l.checkWalsenders(s)
 	l.checkWALLevel(s)
 	l.checkRoom(Fail, s, "max_wal_senders", s.WalSenders, walSendersNeeded(s, standby),
 		fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d", s.WalSenders+4))
