@@ -30,12 +30,14 @@ Give the roles that relay and helper use: their privileges are checked. With
 says that every slot is safe to fail over to.
 
 Exit status: 0 when nothing failed (warnings do not count), 1 when something
-did, 2 when nobody was reached.`,
+did, 2 when nobody was reached. With --nagios it is a plugin's: 1 WARNING when
+there is nothing but warnings, 2 CRITICAL, 3 UNKNOWN when it could not look.`,
 		Flags: join([]cli.Flag{
 			text("upstream", "", "`CONNINFO` of the primary (or of the standby that the standby streams from)"),
 			text("standby", "", "`CONNINFO` of the standby"),
 			texts("url", "`URL` of a running helper or relay, or HOST:PORT; repeatable"),
 			yes("json", "print one JSON document instead of a table"),
+			yes("nagios", "print one line and figures, and end as a Nagios plugin does: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN"),
 		}, clientFlags("url")),
 		Action: runCheck,
 	}
@@ -51,6 +53,10 @@ type checkDocument struct {
 	OK       bool                `json:"ok"` // nothing failed
 	Findings []preflight.Finding `json:"findings"`
 	Slots    statusdoc.Counts    `json:"slots"` // of all --url together
+
+	asked   bool    // a helper answered
+	lag     uint64  // most bytes of any slot
+	lagTime float64 // most seconds of any slot
 }
 
 // inquiry is what there is to look at, and what came out.
@@ -65,24 +71,15 @@ type inquiry struct {
 }
 
 func runCheck(c *cli.Context) error {
-	s := newSettings(c)
-	q := inquiry{
-		upstreamConninfo: s.conninfo("upstream", false), standbyConninfo: s.conninfo("standby", false),
-		client: s.client("url"), urls: s.urls(false),
-	}
-	if q.upstreamConninfo == "" && q.standbyConninfo == "" && len(q.urls) == 0 && len(s.problems) == 0 {
-		s.problems = append(s.problems, withHint(errors.New("nothing to check"), "Give --upstream, --standby, --url, or all three."))
-	}
-	if err := s.err(); err != nil {
+	q, doc, err := check(c)
+	switch {
+	case err != nil && c.Bool("nagios"):
+		return asNagios(c, err)
+	case err != nil:
 		return err
+	case c.Bool("nagios"):
+		return printNagios(c.App.Writer, doc)
 	}
-	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	q.ask(ctx)
-	if err := errors.Join(q.upstreamErr, q.standbyErr); err != nil {
-		return err
-	}
-	doc := q.document(conninfo.NewRedactor(s.conninfos...))
 	if err := printCheck(c, doc); err != nil {
 		return err
 	}
@@ -93,6 +90,31 @@ func runCheck(c *cli.Context) error {
 		return errNotReady
 	}
 	return nil
+}
+
+// check looks at all that was asked for. An error means that it could not.
+func check(c *cli.Context) (*inquiry, *checkDocument, error) {
+	s := newSettings(c)
+	if c.Bool("nagios") && c.Bool("json") {
+		s.problems = append(s.problems, errors.New("--nagios and --json exclude each other"))
+	}
+	q := inquiry{
+		upstreamConninfo: s.conninfo("upstream", false), standbyConninfo: s.conninfo("standby", false),
+		client: s.client("url"), urls: s.urls(false),
+	}
+	if q.upstreamConninfo == "" && q.standbyConninfo == "" && len(q.urls) == 0 && len(s.problems) == 0 {
+		s.problems = append(s.problems, withHint(errors.New("nothing to check"), "Give --upstream, --standby, --url, or all three."))
+	}
+	if err := s.err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	q.ask(ctx)
+	if err := errors.Join(q.upstreamErr, q.standbyErr); err != nil {
+		return nil, nil, err
+	}
+	return &q, q.document(conninfo.NewRedactor(s.conninfos...)), nil
 }
 
 // ask looks at everything at the same time.
@@ -133,7 +155,7 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 		}
 		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
 		doc.Findings = append(doc.Findings, preflight.CheckHoldBack(a.Status.Relay)...)
-		doc.Slots = doc.Slots.Plus(a.Status.CountSlots())
+		doc.count(a.Status)
 	}
 	for i := range doc.Findings {
 		f := &doc.Findings[i]
@@ -141,6 +163,19 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 		doc.OK = doc.OK && f.Level != preflight.Fail
 	}
 	return doc
+}
+
+// count adds the slots of a helper.
+func (doc *checkDocument) count(d *statusdoc.Document) {
+	if d.Helper == nil {
+		return
+	}
+	doc.asked = true
+	doc.Slots = doc.Slots.Plus(d.CountSlots())
+	for i := range d.Helper.Slots {
+		s := &d.Helper.Slots[i]
+		doc.lag, doc.lagTime = max(doc.lag, s.Lag), max(doc.lagTime, s.LagTime)
+	}
 }
 
 func printCheck(c *cli.Context, doc *checkDocument) error {

@@ -57,6 +57,11 @@ func TestCheckOfRealServers(t *testing.T) {
 			t.Errorf("status %d, stderr %q, stdout:\n%s", got.status, got.stderr, got.stdout)
 		}
 
+		got = execute(t, nil, "", append(both, "--nagios")...)
+		if got.status != nagiosOK || !strings.HasPrefix(got.stdout, "SLOTFERRY OK - 1 of 1 slots ready | failed=0;;;0 warnings=0;;;0 slots_ready=1;;;0") {
+			t.Errorf("plugin: status %d, stdout:\n%s%s", got.status, got.stdout, got.stderr)
+		}
+
 		// The same through roles that may not do what is needed.
 		got = execute(t, nil, "", "check", "--json", "--upstream", asRole(primary, "weak"), "--standby", asRole(standby, "weak"))
 		want := []string{`standby role "weak"`, `standby role "weak"`, "standby replication=database", "standby walreceiver"}
