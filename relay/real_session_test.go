@@ -29,10 +29,10 @@ func via(r *runningRelay, params string) string {
 // and no walsender that streams.
 func TestSidecarOnServer(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
-		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
-		defer cancel()
 		primary := clustertest.Primary(t, major, cluster.Config{HBA: []string{
 			"host all all 127.0.0.1/32 scram-sha-256", "host replication all 127.0.0.1/32 scram-sha-256"}})
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+		defer cancel()
 		clustertest.Exec(t, primary, "postgres", "CREATE ROLE ferry LOGIN REPLICATION PASSWORD 'secret'",
 			"SELECT pg_create_logical_replication_slot('orders', 'pgoutput')")
 		source := startSource(t, primary, relay.SlotSourceConfig{
@@ -174,6 +174,7 @@ func TestTimelineSwitch(t *testing.T) {
 		if m.Epoch == 0 || m.Slots != nil {
 			t.Errorf("message %+v", m)
 		}
+		checkReplies(t, first, splice)
 	})
 }
 

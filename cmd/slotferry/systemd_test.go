@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"path/filepath"
@@ -69,12 +70,25 @@ func TestServiceManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	hear("READY=1")
+	serial := func() string {
+		t.Helper()
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"postgresql"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := serial()
 	issue()
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	hear("RELOADING=1\nMONOTONIC_USEC=")
 	hear("READY=1")
+	if serial() == before {
+		t.Error("after SIGHUP the certificate is the old one")
+	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

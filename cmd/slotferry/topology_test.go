@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
 	"github.com/slotferry/slotferry/internal/statusdoc"
+	"github.com/slotferry/slotferry/internal/testcert"
 )
 
 // conninfoOf returns a conninfo of an address that a relay listens on.
@@ -79,17 +81,45 @@ func TestTwoHops(t *testing.T) {
 	stopsCleanly(t, helper, relay)
 }
 
+// TestSidecar has both connections to the relay encrypted, and a helper that checks
+// the relay's certificate and its name: slot state flows inside TLS.
 func TestSidecar(t *testing.T) {
 	major := slices.Max(clustertest.Majors(t))
+	authority, err := testcert.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key, err := pair.Write(dir, "relay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "root.crt")
+	if err := os.WriteFile(root, []byte(authority.PEM()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	primary := primaryWithSlot(t, major)
 	relayAddr := freeAddr(t)
-	relay := start(t, nil, "relay", "--listen", relayAddr, "--upstream", primary.Conninfo("postgres"))
-	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: relayAddr})
-	helper := start(t, nil, "helper", "--upstream", conninfoOf(t, relayAddr),
+	secure := strings.NewReplacer("host=127.0.0.1", "host=localhost", "sslmode=disable", "sslmode=verify-full sslrootcert="+root).
+		Replace(conninfoOf(t, relayAddr))
+	relay := start(t, nil, "relay", "--listen", relayAddr, "--upstream", primary.Conninfo("postgres"), "--tls-cert", cert, "--tls-key", key)
+	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby",
+		PrimaryConninfo: strings.Replace(conninfoOf(t, relayAddr), "sslmode=disable", "sslmode=require", 1) + " application_name=standby"})
+	helper := start(t, nil, "helper", "--upstream", secure,
 		"--standby", standby.Conninfo("postgres"), "--state-dir", filepath.Join(t.TempDir(), "made", "here"))
 	helper.document(t, "an anchor", anchorLive)
 	passed(t, primary)
 	helper.document(t, "the slot to be ready", oneSlotReady)
+	d := relay.document(t, "the helper's connection", func(d *statusdoc.Document) bool { return len(d.Relay.Sessions) == 2 })
+	for _, s := range d.Relay.Sessions {
+		if s.DownstreamTLS != "TLS 1.3" {
+			t.Errorf("session %+v", s)
+		}
+	}
 	stopsCleanly(t, helper, relay)
 }
 
