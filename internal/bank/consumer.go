@@ -2,7 +2,6 @@ package bank
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/slotferry/slotferry/internal/cluster"
+	"github.com/slotferry/slotferry/internal/logicalstream"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -78,7 +78,7 @@ func (c *Consumer) stream(ctx context.Context, s *cluster.Server) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if err := startReplication(ctx, conn, c.slot); err != nil {
+	if err := logicalstream.Start(ctx, conn, c.slot, protocol.InvalidLSN, `"include-xids" '0', "skip-empty-xacts" '1'`); err != nil {
 		return fmt.Errorf("consume slot %q: %w", c.slot, err)
 	}
 	confirm := time.Now()
@@ -106,69 +106,26 @@ func (c *Consumer) stream(ctx context.Context, s *cluster.Server) error {
 	}
 }
 
-func startReplication(ctx context.Context, conn *pgconn.PgConn, slot string) error {
-	conn.Frontend().SendQuery(&pgproto3.Query{String: fmt.Sprintf(
-		`START_REPLICATION SLOT "%s" LOGICAL 0/0 ("include-xids" '0', "skip-empty-xacts" '1')`, slot)})
-	if err := conn.Frontend().Flush(); err != nil {
-		return err
-	}
-	for {
-		msg, err := conn.ReceiveMessage(ctx)
-		if err != nil {
-			return err
-		}
-		switch msg := msg.(type) {
-		case *pgproto3.CopyBothResponse:
-			return nil
-		case *pgproto3.ErrorResponse:
-			return pgconn.ErrorResponseToPgError(msg)
-		}
-	}
-}
-
 // confirm tells the walsender that everything so far has been kept.
 func (c *Consumer) confirm(conn *pgconn.PgConn) error {
 	at := c.Position()
 	if at == protocol.InvalidLSN {
 		return nil // nothing has come yet
 	}
-	update := protocol.StandbyStatusUpdate{Write: at, Flush: at, Apply: at, SendTime: protocol.Micros(time.Now())}
-	conn.Frontend().Send(&pgproto3.CopyData{Data: update.Append(nil)})
-	return conn.Frontend().Flush()
+	return logicalstream.Confirm(conn, at, false)
 }
 
 func (c *Consumer) take(msg pgproto3.BackendMessage) error {
-	switch msg := msg.(type) {
-	case *pgproto3.ErrorResponse:
-		return pgconn.ErrorResponseToPgError(msg)
-	case *pgproto3.CopyDone:
-		return errors.New("the server ended the stream")
-	case *pgproto3.CopyData:
-		return c.takeData(msg.Data)
-	}
-	return nil
-}
-
-func (c *Consumer) takeData(data []byte) error {
-	if len(data) == 0 {
-		return errors.New("empty CopyData")
-	}
-	switch data[0] {
-	case protocol.MsgPrimaryKeepalive:
-		var k protocol.PrimaryKeepalive
-		if err := k.Decode(data[1:]); err != nil {
-			return err
-		}
+	x, k, err := logicalstream.Read(msg)
+	switch {
+	case err != nil:
+		return err
+	case k != nil:
 		c.reached(k.WALEnd) // whatever was before it has come before
-		return nil
-	case protocol.MsgXLogData:
-		var x protocol.XLogData
-		if err := x.Decode(data[1:]); err != nil {
-			return err
-		}
+	case x != nil:
 		return c.takeLine(string(x.Data), x.DataStart)
 	}
-	return fmt.Errorf("message of unknown type %q", data[0])
+	return nil
 }
 
 // takeLine takes a line of test_decoding. A transaction counts when it is whole.

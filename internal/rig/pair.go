@@ -181,6 +181,15 @@ func serverConninfo(port int) string {
 // relayConninfo is where a helper reaches a relay.
 func relayConninfo(port int) string { return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", port) }
 
+// RelayConninfo is where a node's helper reaches the other node's relay.
+func (p *Pair) RelayConninfo(n *Node) string {
+	other := p.A
+	if n == p.A {
+		other = p.B
+	}
+	return relayConninfo(p.ports[other.Name+"-relay"])
+}
+
 func (p *Pair) stateDir(n *Node) string { return filepath.Join(p.cfg.Dir, n.Name+"-state") }
 
 func (n *Node) start(ctx context.Context) error {

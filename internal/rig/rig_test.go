@@ -67,17 +67,8 @@ type testPair struct {
 	t *testing.T
 }
 
-// serverConninfo is where a node's server is reached, relayConninfo where a node's
-// helper reaches the other node's relay.
+// serverConninfo is where a node's server is reached.
 func (p *Pair) serverConninfo(n *Node) string { return serverConninfo(p.ports[n.Name]) }
-
-func (p *Pair) relayConninfo(n *Node) string {
-	other := p.A
-	if n == p.A {
-		other = p.B
-	}
-	return relayConninfo(p.ports[other.Name+"-relay"])
-}
 
 func newTestPair(t *testing.T, major int, mode Mode) *testPair {
 	t.Helper()

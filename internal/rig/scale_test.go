@@ -5,9 +5,6 @@ package rig
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
 	"github.com/slotferry/slotferry/internal/poll"
+	"github.com/slotferry/slotferry/internal/procstat"
 )
 
 const (
@@ -92,13 +90,13 @@ func TestScale(t *testing.T) {
 	t.Logf("all ready %s after the first was born", time.Since(began).Round(time.Millisecond))
 
 	measure := func(name string) {
-		pid := pidOf(p.B.Helper)
-		cpu0, back0 := cpuOf(t, pid), backendCPU(t, p.B.Server)
+		pid := p.B.Helper.PID()
+		cpu0, back0 := procstat.CPU(pid), backendCPU(t, p.B.Server)
 		start := time.Now()
 		poll.Require(t, 2*scaleWindow, "the window", func(context.Context) (bool, string) { return time.Since(start) > scaleWindow, "" })
 		window := time.Since(start).Seconds()
 		t.Logf("%s: helper %.1f %% of a core, its sessions %.1f %%, memory %d MB", name,
-			100*(cpuOf(t, pid)-cpu0)/window, 100*(backendCPU(t, p.B.Server)-back0)/window, rssOf(t, pid)>>20)
+			100*(procstat.CPU(pid)-cpu0).Seconds()/window, 100*(backendCPU(t, p.B.Server)-back0).Seconds()/window, procstat.RSS(pid)>>20)
 	}
 	poll.Require(t, 5*time.Minute, "all slots to have caught up", func(ctx context.Context) (bool, string) {
 		st, err := p.B.Status(ctx)
@@ -166,47 +164,13 @@ func TestScale(t *testing.T) {
 		time.Since(promoted).Round(time.Millisecond), dup)
 }
 
-// pidOf is the id of a process that runs.
-func pidOf(p *Process) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cmd.Process.Pid
-}
-
-// cpuOf is the CPU time of a process in seconds.
-func cpuOf(t *testing.T, pid int) float64 {
-	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100
-}
-
 // backendCPU is the CPU time of the helper's sessions that live now.
-func backendCPU(t *testing.T, s *cluster.Server) float64 {
+func backendCPU(t *testing.T, s *cluster.Server) time.Duration {
 	t.Helper()
-	pids, err := cluster.QueryColumn[int32](t.Context(), s, "postgres",
+	pids, err := cluster.QueryColumn[int](t.Context(), s, "postgres",
 		"SELECT pid FROM pg_stat_activity WHERE application_name = 'slotferry helper'")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := 0.0
-	for _, pid := range pids {
-		sum += cpuOf(t, int(pid))
-	}
-	return sum
-}
-
-func rssOf(t *testing.T, pid int) int64 {
-	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, _ := strconv.ParseInt(strings.Fields(string(raw))[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	return procstat.CPU(pids...)
 }

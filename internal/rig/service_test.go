@@ -30,7 +30,7 @@ func TestDryRunAndDropAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.createSlot(p.A, "three")
-		out, code := p.run(p.B, "helper", "--dry-run", "--upstream", p.relayConninfo(p.B))
+		out, code := p.run(p.B, "helper", "--dry-run", "--upstream", p.RelayConninfo(p.B))
 		for _, want := range []string{"slot one ready", "slot three pending: no_anchor", "anchor create"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("dry run: status %d, want %q in:\n%s", code, want, out)
