@@ -14,7 +14,7 @@ MAINTAINER := slotferry <slotferry@users.noreply.github.com>
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 
-.PHONY: all build generate static deb container test test-wal test-hold-back scale lint vuln fuzz demo chaos soak bench clean
+.PHONY: all build generate static deb container test test-wal test-hold-back scale lint vuln fuzz demo chaos soak bench bench-slots clean
 
 all: build
 
@@ -128,6 +128,13 @@ bench:
 	@$(GO) build -trimpath -o bin/bench ./internal/bench
 	@bin/bench $(BENCHFLAGS)
 	@$(GO) test ./internal/inspect -run '^$$' -bench Inspect -benchtime 2s | grep '^Benchmark'
+
+# bench-slots measures slots on a standby by slotferry, and on the same load by
+# PostgreSQL's own slot sync worker, in less than four minutes; figures go to
+# bin/bench-slots.json. SLOTBENCHFLAGS: see "bin/slotbench -h".
+bench-slots:
+	@$(GO) build -trimpath -o bin/slotbench ./internal/slotbench
+	@bin/slotbench $(SLOTBENCHFLAGS)
 
 clean:
 	rm -rf bin

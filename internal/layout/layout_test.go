@@ -142,7 +142,9 @@ var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Ne
 // the process: a command, or what tests are started with. (internal/poll is used
 // by the demo too, and may only end a test.)
 func isProgram(pkg string) bool {
-	return strings.HasPrefix(pkg, "cmd/") || pkg == "internal/demo" || pkg == "internal/bench" || pkg == "internal/chaos/rounds" || pkg == "internal/cluster/clustertest"
+	return strings.HasPrefix(pkg, "cmd/") || slices.Contains([]string{
+		"internal/demo", "internal/bench", "internal/slotbench", "internal/chaos/rounds", "internal/cluster/clustertest",
+	}, pkg)
 }
 
 // violations returns what the sources do and may not.
