@@ -11,7 +11,7 @@ _slotferry() {
 	"helper") words="--listen --upstream --drop-all --standby --state-dir --max-sessions --advance-interval --restore-failover --retain-budget --anchor-budget --dry-run --tls-cert --tls-key --tls-client-ca --refuse-tls --http --http-token-file --http-tls-cert --http-tls-key --log-level --config --print-config" ;;
 	"solo") words="--listen --upstream --slots --helper-url --helper-url-token-file --helper-url-ca-file --interval --poll-interval --slot --exclude-slot --database --include-table-sync --hold-back --hold-back-exempt --hold-back-timeout --standby --state-dir --max-sessions --advance-interval --restore-failover --retain-budget --anchor-budget --dry-run --tls-cert --tls-key --tls-client-ca --refuse-tls --http --http-token-file --http-tls-cert --http-tls-key --log-level --config --print-config" ;;
 	"status") words="--url --json --watch --every --url-token-file --url-ca-file" ;;
-	"check") words="--upstream --standby --url --json --url-token-file --url-ca-file" ;;
+	"check") words="--upstream --standby --url --json --nagios --url-token-file --url-ca-file" ;;
 	"debug") words="capture inspect trace replay encode decode" ;;
 	"debug capture") words="--listen --upstream --out --max-size --max-files --show-secrets --tls-cert --tls-key --tls-client-ca --refuse-tls --http --http-token-file --http-tls-cert --http-tls-key --log-level" ;;
 	"debug inspect") words="--json --type --direction --lsn-from --lsn-to --no-records --show-secrets --conn --slot --summary --at --port" ;;
