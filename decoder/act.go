@@ -134,8 +134,9 @@ func (h *Helper) settle(r result) {
 		if r.err == nil {
 			t.Cost = r.took
 		}
-		h.tracks[s.Slot] = t
 	}
+	t.Left = r.lsn // not known after an error: what was sent to the server may still be done
+	h.tracks[s.Slot] = t
 	if r.err != nil {
 		h.cool(s.Slot, r.err)
 		return

@@ -43,7 +43,8 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 		h.giveUpAnchor(d.Anchor.Why, "")
 	}
 	since := time.Since(h.lastAsk)
-	if d.NeedSnapshot && since > snapshotInterval || (d.CascadeWaits || d.Reread > rereadLimit) && since > rereadInterval {
+	now, soon := d.NeedSnapshot, d.CascadeWaits || d.FoundWaits || d.Reread > rereadLimit
+	if now && since > snapshotInterval || soon && since > rereadInterval {
 		h.lastAsk = time.Now()
 		h.snapshots++
 		if h.cfg.RequestSnapshot != nil {

@@ -35,6 +35,7 @@ func Decide(v *View) Decision {
 	d.CascadeWaits = slices.ContainsFunc(v.Standby.Slots, func(l LocalSlot) bool {
 		return l.Physical && l.Active && l.Xmin != 0 && l.CatalogXmin == 0 // feedback comes, but of no logical slot yet
 	})
+	d.FoundWaits = slices.ContainsFunc(d.Slots, func(s SlotStatus) bool { return s.Reason == ReasonFound })
 	gone, steps := judgeGone(v, top, d.Tracks)
 	d.Slots = append(d.Slots, gone...)
 	d.Steps = append(d.Steps, steps...)
@@ -82,6 +83,10 @@ func judge(v *View, top verdict, tracks map[string]Track, u *protocol.SlotState)
 		}
 	case top.bad():
 		x = top
+	case judgeOthers(tracks[u.Name]).bad():
+		if x = judgeOthers(tracks[u.Name]); owned && !row.Released {
+			step = Step{Kind: StepForget, Why: x.reason}
+		}
 	case exists && (!owned || row.Released):
 		x, step = judgeForeign(v, u, &local, row, owned)
 	case exists:
@@ -193,6 +198,9 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
 	}
 	if x := judgePlugin(v, u); x.bad() { // what can be moved, and not be read
+		return x, planAdvance(v, u, l, t)
+	}
+	if x := judgeFound(row, l); x.bad() {
 		return x, planAdvance(v, u, l, t)
 	}
 	if x := preparedBefore(v, l, u, t); x.bad() { // I-8

@@ -16,6 +16,7 @@ type Decision struct {
 	Anchor       AnchorStep
 	NeedSnapshot bool             // a running-xacts record is waited for
 	CascadeWaits bool             // a standby of this standby may wait for such a record, and cannot ask the primary
+	FoundWaits   bool             // a slot that was found here waits until its restart_lsn moves
 	Reread       protocol.LSN     // most bytes of WAL that a ready slot has behind its position
 	Tracks       map[string]Track // the tracks with what this look has shown
 	AnchorProven bool

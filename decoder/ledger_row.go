@@ -24,6 +24,10 @@ type LedgerRow struct {
 	// left this timeline behind it (I-9).
 	PrimaryTimelineID uint32 `json:"primary_timeline_id,omitempty"`
 
+	// Found means that the slot was there under its name, of nobody that the ledger
+	// knows, and was adopted.
+	Found bool `json:"found,omitempty"`
+
 	// BornLSN is where the anchor is while the slot is to be copied, L once it is made,
 	// restart_lsn when it was adopted. That much was on disk then
 	// (LogicalConfirmReceivedLocation, logical.c, saves a slot before a new restart_lsn
@@ -96,13 +100,16 @@ func withinRecord(s Step, row LedgerRow, l *LocalSlot) Step {
 // rememberVerdict writes down at once what decides at a promotion whether a slot is
 // handed over. What is wrong with one: the step that would mend it may have to
 // wait; a U that went back is such a thing, since a copy decided on the U before may
-// still be under way. And that nothing prepared before the flag is left (I-8): a
-// slot that was called ready by that must be so after a restart, too.
-func rememberVerdict(rows map[string]LedgerRow, tracks map[string]Track) {
+// still be under way, and when that slot has become ready after all, the ledger has
+// to know a U for it. And that nothing prepared before the flag is left (I-8): a slot
+// that was called ready by that must be so after a restart, too.
+func rememberVerdict(rows map[string]LedgerRow, tracks map[string]Track, standby *Standby) {
 	for name, row := range rows {
 		t, seen := tracks[name]
+		l, _ := standby.Slot(name)
 		if seen && !row.Released && (t.Distrusted != row.Distrusted || t.Consumed != row.Consumed ||
-			t.TwoPhaseClear != row.TwoPhaseClear || t.Confirmed != protocol.InvalidLSN && t.Confirmed < row.UpstreamLSN) {
+			t.TwoPhaseClear != row.TwoPhaseClear || t.Confirmed != protocol.InvalidLSN && t.Confirmed < row.UpstreamLSN ||
+			l.ConfirmedFlushLSN > row.UpstreamLSN && l.ConfirmedFlushLSN <= t.Confirmed) {
 			row.remember(t)
 			rows[name] = row
 		}
@@ -158,7 +165,7 @@ func writeIntent(rows map[string]LedgerRow, s Step, t Track, l *LocalSlot, now t
 		row.remember(t)
 		row.Intent, row.TwoPhase, row.BornLSN = IntentCopy, s.TwoPhase, s.Target
 		if s.Kind == StepAdopt {
-			row.Intent, row.BornLSN, row.TwoPhase = IntentNone, l.RestartLSN, l.TwoPhase
+			row.Intent, row.BornLSN, row.TwoPhase, row.Found = IntentNone, l.RestartLSN, l.TwoPhase, !had
 		}
 	case StepDrop:
 		row.Intent, row.ID = IntentDrop, newIntentID()

@@ -45,13 +45,14 @@ func (h *Helper) look(ctx context.Context) {
 	h.dropLostAnchor()
 	view := h.view(up)
 	d := Decide(&view)
+	h.sayOthers(d.Tracks)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
 	h.actAnchor(ctx, &d)
 	h.publish(&view, &d) // before the disk is waited for: what was made can be used already
 	h.recordOutcomes()
 	if h.standby.InRecovery {
-		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberVerdict(rows, h.tracks) }))
+		h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { rememberVerdict(rows, h.tracks, &h.standby.Standby) }))
 	}
 	h.watchReplay()
 	h.act(ctx, &d)

@@ -17,11 +17,15 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		return protocol.LSN(rapid.Uint64Range(uint64(from), uint64(max(from, to))).Draw(t, "lsn"))
 	}
 	p, s, h := m.primary, m.standby, m.helper
-	healthy := func(t *rapid.T) { m.healthySecond(t, name(t)) }
+	slow := func(t *rapid.T) { m.slowSecond(t, name(t)) }
+	healthy := func(t *rapid.T) { m.slowSecond(t, name(t)); m.finishSteps(t) }
 	return map[string]func(*rapid.T){
 		// What is usual comes more often.
 		"healthy second": healthy, "healthy second 2": healthy, "healthy second 3": healthy, "healthy second 4": healthy,
 		"healthy second 5": healthy, "healthy second 6": healthy, "healthy second 7": healthy, "healthy second 8": healthy,
+
+		// Steps that were begun before are still under way.
+		"slow second": slow, "slow second 2": slow,
 
 		"write":  func(t *rapid.T) { m.primary.end += some(t, 1, 0x200) },
 		"vacuum": func(*rapid.T) { m.primary.prune() },
@@ -72,7 +76,8 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"primary crashes": func(t *rapid.T) {
 			m.newLife()
 			m.primary.postmaster++
-			for n, x := range m.primary.slots {
+			for _, n := range m.primary.names() {
+				x := m.primary.slots[n]
 				if x.creating {
 					delete(m.primary.slots, n)
 					continue
@@ -101,11 +106,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"standby crashes": func(t *rapid.T) {
 			s.restart(true, some(t, 0, 0x100))
 		},
-		"restartpoint": func(*rapid.T) {
-			for _, l := range s.slots {
-				l.saved = l.confirmed
-			}
-		},
+		"restartpoint": func(*rapid.T) { s.restartpoint() },
 		"somebody consumes on the standby": func(t *rapid.T) {
 			if l := s.slots[name(t)]; l != nil && l.invalid == "" && s.replay > l.confirmed {
 				l.confirmed, l.tampered = some(t, l.confirmed, s.replay), true
@@ -156,12 +157,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"steps settle": func(*rapid.T) { h.settle(m.now) },
 		"look, take, settle": func(t *rapid.T) {
 			m.look(t.Fatalf)
-			for i := range h.busy {
-				if !h.busy[i].taken {
-					m.take(t, &h.busy[i])
-				}
-			}
-			h.settle(m.now)
+			m.finishSteps(t)
 		},
 		"anchor is born": func(*rapid.T) { h.finishAnchor(m.now) },
 		"ledger keeps the tracks": func(*rapid.T) { // saveCheckpoint
@@ -186,8 +182,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// healthySecond is one in which nothing goes wrong that has not gone wrong before.
-func (m *model) healthySecond(t *rapid.T, name string) {
+// slowSecond is one in which nothing goes wrong that has not gone wrong before, but
+// no step comes to an end.
+func (m *model) slowSecond(t *rapid.T, name string) {
 	m.now = m.now.Add(time.Second)
 	m.primary.end += 0x40
 	if x := m.primary.slots[name]; x != nil && !x.creating && x.invalid == "" {
@@ -205,6 +202,10 @@ func (m *model) healthySecond(t *rapid.T, name string) {
 	}
 	m.helper.finishAnchor(m.now)
 	m.look(t.Fatalf)
+}
+
+// finishSteps takes all steps under way and settles them.
+func (m *model) finishSteps(t *rapid.T) {
 	for i := range m.helper.busy {
 		if !m.helper.busy[i].taken {
 			m.take(t, &m.helper.busy[i])
@@ -214,11 +215,12 @@ func (m *model) healthySecond(t *rapid.T, name string) {
 }
 
 func (m *model) take(t *rapid.T, b *modelStep) {
-	if wrong := m.helper.take(b, m.births); wrong != "" {
+	if wrong := m.helper.take(b); wrong != "" {
 		t.Fatalf("%v: %s", b.step, wrong)
 	}
-	if seen := m.helper.seen; b.step.Kind == StepCopy && (seen == nil || seen.PostmasterStartTime != m.primary.postmaster) {
-		m.excuse(b.step.Slot) // copied on what the life before said
+	u, l := m.primary.slots[b.step.Slot], m.standby.slots[b.step.Slot]
+	if b.step.Kind == StepCopy && b.life != m.primary.postmaster && u != nil && l != nil && u.lowered && l.birth != u.birth {
+		l.excused = true // copied on what the life before said
 	}
 }
 
@@ -245,8 +247,8 @@ func (m *model) failOver(t *rapid.T, some func(*rapid.T, protocol.LSN, protocol.
 	p.timeline++
 	p.postmaster += 1000
 	p.prunes = slices.DeleteFunc(slices.Clone(p.prunes), func(x modelPrune) bool { return x.at > at })
-	for n, x := range p.slots {
-		x := *x
+	for _, n := range p.names() {
+		x := *p.slots[n]
 		p.slots[n] = &x
 		x.truth = min(x.truth, at)
 		if x.creating || rapid.Bool().Draw(t, "missing") {

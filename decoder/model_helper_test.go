@@ -27,6 +27,9 @@ type modelHelper struct {
 // modelStep is a step under way.
 type modelStep struct {
 	step    Step
+	life    int64       // postmaster start of the upstream whose message it was decided on
+	birth   int         // incarnation of the slot that this message told of
+	anchor  *modelLocal // the anchor it names: a later one has another name
 	taken   bool
 	reached protocol.LSN
 	err     error
@@ -98,7 +101,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 	d := Decide(&v)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven = d.AnchorProven
-	rememberVerdict(h.rows, h.tracks)
+	rememberVerdict(h.rows, h.tracks, &s)
 	return v, d
 }
 
@@ -107,7 +110,7 @@ func (h *modelHelper) isBusy(name string) bool {
 }
 
 // act is Helper.act: rows first, then the steps.
-func (h *modelHelper) act(v *View, d *Decision) {
+func (h *modelHelper) act(v *View, d *Decision, births map[string]int) {
 	switch d.Anchor.Kind {
 	case AnchorCreate:
 		h.anchor = Anchor{Phase: AnchorCreating, Name: newAnchorName(), Started: v.Now}
@@ -128,8 +131,14 @@ func (h *modelHelper) act(v *View, d *Decision) {
 		case StepAdopt:
 			h.standby.slots[s.Slot].foreign = false
 		case StepForget:
+			// Left to another program, or moved by somebody before its copy was settled: from
+			// now on it is not the helper's.
+			if l := h.standby.slots[s.Slot]; l != nil && (s.Why == ReasonOtherManager || l.tampered) {
+				l.foreign, l.tampered = true, true
+			}
 		default:
-			h.busy = append(h.busy, modelStep{step: s})
+			h.busy = append(h.busy, modelStep{step: s, life: v.Upstream.Message.PostmasterStartTime, birth: births[s.Slot],
+				anchor: h.standby.anchor})
 		}
 	}
 }
@@ -144,9 +153,9 @@ func (h *modelHelper) finishAnchor(now time.Time) {
 	h.anchor.Phase, h.anchor.Position, h.anchor.LastAdvance = AnchorLive, at, now
 }
 
-// take takes a step on the standby, as steps.go does. births says which
-// incarnation a copy is for. It returns what it did wrong, "" for nothing.
-func (h *modelHelper) take(b *modelStep, births map[string]int) string {
+// take takes a step on the standby, as steps.go does. It returns what it did wrong,
+// "" for nothing.
+func (h *modelHelper) take(b *modelStep) string {
 	s := h.standby
 	b.taken = true
 	step := b.step
@@ -160,11 +169,11 @@ func (h *modelHelper) take(b *modelStep, births map[string]int) string {
 		switch {
 		case s.replay < step.Target || step.Upstream < step.Target:
 			b.err = errModelGate
-		case exists || s.anchor == nil:
+		case exists || s.anchor == nil || s.anchor != b.anchor:
 			b.err = errModelError
 		default:
 			a := s.anchor
-			s.slots[step.Slot] = &modelLocal{confirmed: a.confirmed, saved: a.confirmed, xmin: a.xmin, birth: births[step.Slot]}
+			s.slots[step.Slot] = &modelLocal{confirmed: a.confirmed, saved: a.confirmed, xmin: a.xmin, birth: b.birth}
 			b.reached = a.confirmed
 			if a.confirmed > step.Upstream {
 				return "a copy lies past the U it was decided on"
@@ -209,6 +218,9 @@ func (h *modelHelper) settle(now time.Time) {
 		}
 		if b.step.Kind == StepAdvance {
 			t.LastAdvance = now
+		}
+		if t.Left = b.reached; b.err != nil {
+			t.Left = protocol.InvalidLSN
 		}
 		h.tracks[name] = t
 	}

@@ -162,6 +162,13 @@ func (s *modelStandby) advance(l *modelLocal, target protocol.LSN) error {
 	return nil
 }
 
+// restartpoint writes the slots to disk.
+func (s *modelStandby) restartpoint() {
+	for _, l := range s.slots {
+		l.saved = l.confirmed
+	}
+}
+
 // restart stops and starts the standby. After a crash slots are as they were on
 // disk, and replay begins further back.
 func (s *modelStandby) restart(crash bool, back protocol.LSN) {

@@ -76,6 +76,10 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 			return p
 		}
 	}
+	if x := judgeFound(row, l); x.bad() { // made by somebody who may know better
+		p.Action, p.Reason = PromotionKeep, x.reason
+		return p
+	}
 	p.Usable, p.Action = true, PromotionKeep
 	p.Failover = v.RestoreFailover && t.Failover && v.Standby.ServerVersionNum >= failoverVersion
 	end, known := v.History.SwitchFrom(t.TimelineID)

@@ -14,6 +14,7 @@ func TestPromotionText(t *testing.T) {
 			{Name: "audit", Database: "shop", Usable: true, Action: PromotionAdvance, Local: 0x3025AB0, Last: 0x3026000,
 				Ahead: &SubscriberAhead{From: 0x3025AB0, To: 0x3026000}},
 			{Name: "clash", Database: "shop", Action: PromotionMissing, Reason: ReasonNameClash, Last: 0x3025A38},
+			{Name: "found", Database: "shop", Action: PromotionKeep, Reason: ReasonFound, Local: 0x3025A38, Last: 0x3025A38},
 			{Name: "late", Database: "a\tb", Action: PromotionMissing, Reason: ReasonSubscriberBehind, Last: 0x3010000},
 			{Name: "nosy", Database: "shop", Action: PromotionDrop, Reason: ReasonConsumedOnStandby, Local: 0x3025A90,
 				Last: 0x3025A38, Error: "in use by its subscriber"},
@@ -25,15 +26,18 @@ func TestPromotionText(t *testing.T) {
 SLOT    DATABASE  USABLE  STANDBY    SUBSCRIBER  SENT TWICE  NOTE
 audit   shop      yes     0/3025AB0  0/3026000          0 B  subscriber is ahead, from 0/3025AB0 to 0/3026000
 clash   shop      NO      -          0/3025A38            -  name_clash
+found   shop      NO      0/3025A38  0/3025A38            -  waiting_for_consistent_point
 late    a\x09b    NO      -          0/3010000            -  subscriber_behind
 nosy    shop      NO      0/3025A90  0/3025A38            -  consumed_on_standby in use by its subscriber
 orders  shop      yes     0/3025A38  0/3025AA0        104 B
-2 of 5 slots usable
+2 of 6 slots usable
 audit: its subscriber has commits that this server never had. What this
   server commits below 0/3026000 is never sent to it. Before the first write:
   SELECT pg_switch_wal(); until pg_current_wal_lsn() is past that.
 clash: the slot of this name is not slotferry's, and was left alone.
   What it has missed is not known. Set the subscription up anew.
+found: it was here before the helper. Whether it can be decoded without a
+  gap is not known: compare the subscriber's rows, or set it up anew.
 late: the slot is not here, and its subscriber is told so. Set the
   subscription up anew.
 nosy: it would lose changes and has to go, but could not be dropped.

@@ -84,6 +84,10 @@ func (p *PromotionSlot) advice() string {
 		return fmt.Sprintf(`%s: the slot of this name is not slotferry's, and was left alone.
   What it has missed is not known. Set the subscription up anew.
 `, name)
+	case p.Action == PromotionKeep:
+		return fmt.Sprintf(`%s: it was here before the helper. Whether it can be decoded without a
+  gap is not known: compare the subscriber's rows, or set it up anew.
+`, name)
 	case p.Action == PromotionDrop && p.Error != "":
 		return fmt.Sprintf(`%s: it would lose changes and has to go, but could not be dropped.
   That is tried again. Set the subscription up anew.

@@ -168,7 +168,7 @@ func carryTracks(v *View) map[string]Track {
 			t.Consumed = t.Confirmed != protocol.InvalidLSN && l.ConfirmedFlushLSN > t.Confirmed &&
 				!t.coversAhead(l.ConfirmedFlushLSN)
 		}
-		tracks[name] = t
+		tracks[name] = t.watchOthers(v, name, row, owned, &l, exists)
 	}
 	return tracks
 }

@@ -66,6 +66,8 @@ const (
 	ReasonPrepared            Reason = "waiting_for_prepared_transaction"
 	ReasonSlotSync            Reason = "left_to_slot_sync"
 	ReasonNameClash           Reason = "name_clash"
+	ReasonOtherManager        Reason = "other_slot_manager"
+	ReasonFound               Reason = "waiting_for_consistent_point"
 	ReasonOffHistory          Reason = "not_on_this_history"
 	ReasonUpstreamInvalidated Reason = "upstream_invalidated"
 	ReasonNotOnUpstream       Reason = "not_on_upstream"
@@ -124,6 +126,8 @@ var hints = map[Reason]string{
 	ReasonPrepared:           "Clears when that prepared transaction has ended and the subscriber has confirmed it.",
 	ReasonSlotSync:           "sync_replication_slots is on and this slot has failover set: PostgreSQL's own worker has it.",
 	ReasonNameClash:          "The standby has a slot of this name that is not slotferry's. Drop or rename it there.",
+	ReasonOtherManager:       "Another program keeps dropping or moving it (pg_failover_slots, Patroni): one of the two must leave it out. Tried again in 10 minutes.",
+	ReasonFound:              "The slot was there before the helper. Clears when its subscriber goes on and its restart_lsn has moved on the standby.",
 	ReasonOffHistory:         "The standby's slot of this name lies beyond the timeline switch. Drop it there.",
 
 	ReasonUpstreamUnreachable: "Check host and port of --upstream, and that the relay and the server behind it are running.",

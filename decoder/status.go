@@ -198,6 +198,16 @@ func (h *Helper) logOverall(d *Decision) {
 	h.say("overall", string(d.Overall)+" ", event, msg)
 }
 
+// sayOthers writes a line each time that somebody else has dropped or moved a slot.
+func (h *Helper) sayOthers(tracks map[string]Track) {
+	for name, t := range tracks {
+		if t.Disturbed > h.tracks[name].Disturbed {
+			h.log.Warn().Str("slot", name).Int("times", t.Disturbed).Str("hint", ReasonOtherManager.Hint()).
+				Msg("slot was " + t.Disturbance + " on the standby, and not by the helper")
+		}
+	}
+}
+
 // logSlot writes one line for a change of a slot's state. What passes in
 // milliseconds is not worth one.
 func (h *Helper) logSlot(s *SlotStatusJSON) {

@@ -29,6 +29,12 @@ type Track struct {
 	PreparedEnd   protocol.LSN // they had ended by here, the capture of a message after that
 	TwoPhaseClear bool         // and the subscriber has confirmed that
 
+	// What somebody else did to the standby's slot (others.go).
+	Left        protocol.LSN // where it was seen last, or left by our own step; InvalidLSN: not known
+	Disturbed   int          // how often it was dropped or moved
+	DisturbedAt time.Time    // the last time
+	Disturbance string       // what it was then
+
 	LastAdvance time.Time     // end of the last advance call
 	Cost        time.Duration // what the last advance call took
 	RetryAt     time.Time     // after an error: no step before this

@@ -18,7 +18,8 @@ func TestReadyTwoPhaseSlotOutlivesTheHelper(t *testing.T) {
 	row := LedgerRow{Name: "sub", Plugin: "pgoutput", Database: "postgres", TwoPhase: true, BornLSN: lsn, UpstreamLSN: lsn, TimelineID: 1}
 	for _, clear := range []bool{false, true} {
 		rows := map[string]LedgerRow{"sub": row}
-		rememberVerdict(rows, map[string]Track{"sub": {Confirmed: lsn, TimelineID: 1, TwoPhaseClear: clear}})
+		rememberVerdict(rows, map[string]Track{"sub": {Confirmed: lsn, TimelineID: 1, TwoPhaseClear: clear}},
+			&Standby{Slots: []LocalSlot{local}})
 
 		restarted := rows["sub"]
 		report := PlanPromotion(&PromotionView{

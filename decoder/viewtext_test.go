@@ -134,6 +134,7 @@ func (b *viewText) line(word, first, second string, a args) {
 			Name: first, Database: a.text("db", "app"), Plugin: a.text("plugin", "pgoutput"), ID: "1",
 			Intent: Intent(a.text("intent", "")), Released: a.flag("released"), BornLSN: a.lsn(t, "born", 0x1000),
 			TwoPhase: a.flag("two_phase"), PrimaryTimelineID: uint32(a.num(t, "primary_tli", 0)),
+			Found: a.flag("found"),
 		}
 	case "track":
 		v.Tracks[first] = Track{
@@ -142,7 +143,9 @@ func (b *viewText) line(word, first, second string, a args) {
 			TimelineID: uint32(a.num(t, "tli", 1)), ProvenBy: a.text("proven", ""), Heard: !a.flag("from_ledger"),
 			Distrusted: a.flag("distrusted"), Consumed: a.flag("consumed"), TwoPhaseClear: a.flag("clear"),
 			LastAdvance: a.ago(t, "last"), LastError: Reason(a.text("error", "")),
-			LastDetail: a.text("detail", ""), RetryAt: a.ago(t, "retry"), Cost: viewNow.Sub(a.ago(t, "cost")),
+			Left: a.lsn(t, "left", 0), Disturbed: int(a.num(t, "disturbed", 0)), DisturbedAt: a.ago(t, "disturbed_ago"),
+			Disturbance: a.text("disturbance", ""),
+			LastDetail:  a.text("detail", ""), RetryAt: a.ago(t, "retry"), Cost: viewNow.Sub(a.ago(t, "cost")),
 		}
 		if !a.flag("cost") {
 			track := v.Tracks[first]
