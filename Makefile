@@ -14,7 +14,7 @@ MAINTAINER := slotferry <slotferry@users.noreply.github.com>
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 
-.PHONY: all build generate static deb container test test-wal test-hold-back scale lint vuln fuzz demo chaos soak bench bench-slots clean
+.PHONY: all build generate static deb container test test-wal test-hold-back scale model lint vuln fuzz demo chaos soak bench bench-slots clean
 
 all: build
 
@@ -69,6 +69,12 @@ test-hold-back:
 # nothing else to do: its figures are for people.
 scale:
 	$(GO) test -tags scale -count=1 -v -timeout 30m -run 'TestScale|TestInstantReadiness' ./internal/rig
+
+# model runs MODELCHECKS random sequences of all that can happen to both servers and
+# the helper, where test runs 10,000. A million takes some minutes.
+MODELCHECKS ?= 1000000
+model:
+	$(GO) test -count=1 -timeout 0 -v -run 'TestModel$$' ./decoder -rapid.checks=$(MODELCHECKS)
 
 # lint also reads what only a build tag compiles.
 lint:
