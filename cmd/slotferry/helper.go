@@ -117,7 +117,7 @@ func (p *process) addHelper(cfg decoder.Config) error {
 // stateDirHint says what to do about a state directory that is taken.
 func stateDirHint(err error) error {
 	if errors.Is(err, decoder.ErrStateDirInUse) {
-		return withHint(err, "One helper a standby: stop the other, or give this one its own --state-dir.")
+		return withHint(err, "Stop the other helper, or give this one its own --state-dir.")
 	}
 	return err
 }

@@ -149,7 +149,7 @@ func (l *list) checkDatabases(s, upstream *Server) {
 	}
 	l.must(len(closed) == 0, Finding{
 		Setting: "databases with slots", Value: orElse(strings.Join(closed, ", "), fmt.Sprintf("%d, all open", len(used))),
-		Want: "CONNECT for " + s.Role.Name, Change: "on the primary: GRANT CONNECT ON DATABASE ... TO " + quoteIdent(s.Role.Name),
+		Want: "CONNECT for " + s.Role.Name, Change: "on the primary: GRANT CONNECT ON DATABASE ... TO " + quoteIdent(s.Role.Name) + "; ALTER DATABASE ... ALLOW_CONNECTIONS true",
 	})
 }
 
