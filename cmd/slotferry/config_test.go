@@ -148,7 +148,7 @@ func TestPrintConfig(t *testing.T) {
 	wants(t, got.stdout,
 		"upstream: postgres://repl@db1:5433/postgres?application_name=x%20y", path+":1:11, password left out",
 		"interval: 4s", "--interval; wins over "+path+":4:1", "max-sessions: 7", "SLOTFERRY_MAX_SESSIONS; wins over "+path+":5:1",
-		"slot:", "  - b,c\n", "  - 1\n", "database:", "# SLOTFERRY_DATABASE", "poll-interval: 100ms", "# default",
+		"slot:", "  - b,c\n", "  - 1\n", "database:", "# SLOTFERRY_DATABASE", "poll-interval: 80ms", "# default",
 		"#   port 5499 ", "# PGPORT\n", "#   password ", "# PGPASSWORD\n",
 		"# exclude-slot:", "# not set, "+path, "# http:", "# not set\n", "refuse-tls: true",
 	)
