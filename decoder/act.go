@@ -84,7 +84,7 @@ func nextStep(queue []Step, busy map[string]stepRun, sessions int) int {
 // begin runs a step that needs the standby in a goroutine of its own. Its
 // outcome comes back as a result; steps of the ledger alone are done already.
 func (h *Helper) begin(ctx context.Context, s Step) {
-	event := h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Str("step", string(s.Kind))
+	event := h.log.Info().Str("slot_name", s.Slot).Str("database", s.Database).Str("step", string(s.Kind))
 	if s.Why != ReasonNone {
 		event = event.Str("reason", string(s.Why))
 	}
@@ -95,7 +95,7 @@ func (h *Helper) begin(ctx context.Context, s Step) {
 	case StepAdvance:
 		event.Discard()
 	default:
-		event.Stringer("upstream_lsn", s.Upstream).Msg("step begins")
+		event.Stringer("upstream_confirmed_flush_lsn", s.Upstream).Msg("step begins")
 	}
 	stepCtx, cancel := context.WithCancel(ctx)
 	h.busy[s.Slot] = stepRun{step: s, start: time.Now(), cancel: cancel}
@@ -149,11 +149,11 @@ func (h *Helper) settle(r result) {
 	}
 	h.outcomes = append(h.outcomes, outcome{s, r.lsn})
 	if s.Kind == StepCopy {
-		h.log.Info().Str("slot", s.Slot).Str("database", s.Database).Stringer("confirmed_flush_lsn", r.lsn).
-			Stringer("upstream_lsn", s.Upstream).Dur("took", r.took).Msg("slot made on the standby")
+		h.log.Info().Str("slot_name", s.Slot).Str("database", s.Database).Stringer("confirmed_flush_lsn", r.lsn).
+			Stringer("upstream_confirmed_flush_lsn", s.Upstream).Dur("took", r.took).Msg("slot made on the standby")
 	}
 	if s.Kind == StepDrop {
-		h.log.Info().Str("slot", s.Slot).Str("reason", string(s.Why)).Msg("slot dropped on the standby")
+		h.log.Info().Str("slot_name", s.Slot).Str("reason", string(s.Why)).Msg("slot dropped on the standby")
 	}
 }
 
@@ -198,6 +198,6 @@ func (h *Helper) cool(slot string, err error) {
 	t.RetryWait = retryWait(t.RetryWait, t.LastError == reason)
 	t.LastError, t.LastDetail, t.RetryAt = reason, err.Error(), time.Now().Add(t.RetryWait)
 	h.tracks[slot] = t
-	h.say("slot "+slot, string(reason), h.log.Warn().Str("slot", slot).Str("reason", string(reason)).
+	h.say("slot "+slot, string(reason), h.log.Warn().Str("slot_name", slot).Str("reason", string(reason)).
 		Str("sqlstate", sqlState(err)).Err(err).Str("hint", reason.Hint()), "step failed")
 }

@@ -198,7 +198,7 @@ func (h *Helper) readSwitches(ctx context.Context) {
 		return
 	}
 	h.standby.History, h.standby.HistoryTLI = history, tli
-	h.say("history", fmt.Sprint(tli), h.log.Info().Uint32("timeline", tli).
+	h.say("history", fmt.Sprint(tli), h.log.Info().Uint32("timeline_id", tli).
 		Stringer("switch_lsn", history.LastSwitch()), "timeline is received")
 }
 
@@ -255,7 +255,7 @@ func (h *Helper) watchReplay() {
 	}
 	for name, run := range h.busy {
 		if now.Sub(run.start) > stallTimeout {
-			h.log.Warn().Str("slot", name).Stringer("replay_lsn", s.Replay).Stringer("receive_lsn", s.Receive).
+			h.log.Warn().Str("slot_name", name).Stringer("replay_lsn", s.Replay).Stringer("receive_lsn", s.Receive).
 				Msg("replay stands still, step is given up")
 			run.cancel()
 		}

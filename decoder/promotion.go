@@ -66,7 +66,7 @@ func (h *Helper) promote(ctx context.Context) {
 	h.promoteNext = time.Now().Add(promotionRetry)
 	timeline, history, err := readHistory(ctx, h.sessions, 0)
 	if h.notPromoted = err == nil && !newTimeline(timeline, h.ledger.Rows(), h.tracks); h.notPromoted {
-		h.say("promotion", "not", h.log.Warn().Uint32("timeline", timeline).Str("hint", "--standby has to name the standby itself, whatever role it has."),
+		h.say("promotion", "not", h.log.Warn().Uint32("timeline_id", timeline).Str("hint", "--standby has to name the standby itself, whatever role it has."),
 			"server is a primary, but was not promoted from what is followed: its slots are left alone")
 		return
 	}
@@ -81,7 +81,7 @@ func (h *Helper) promote(ctx context.Context) {
 		h.say("promotion", err.Error(), h.log.Warn().Err(err), "promoted server cannot be looked at")
 		return // the rows are not released, so a later look tries again
 	}
-	h.say("promotion", fmt.Sprint(timeline), h.log.Info().Uint32("timeline", timeline), "server is promoted")
+	h.say("promotion", fmt.Sprint(timeline), h.log.Info().Uint32("timeline_id", timeline), "server is promoted")
 	report := PlanPromotion(&PromotionView{
 		Standby: h.standby.Standby, Timeline: timeline, History: history, Owned: h.ledger.Rows(), Tracks: h.tracks,
 		RestoreFailover: h.cfg.RestoreFailover,
@@ -213,15 +213,15 @@ func (h *Helper) logPromotion(report *PromotionReport) {
 		if !p.Usable || p.Ahead != nil {
 			event = h.log.Warn()
 		}
-		event = event.Str("slot", p.Name).Bool("usable", p.Usable).Str("action", string(p.Action)).
+		event = event.Str("slot_name", p.Name).Bool("usable", p.Usable).Str("action", string(p.Action)).
 			Str("reason", string(p.Reason)).Stringer("confirmed_flush_lsn", p.Local).
-			Stringer("last_upstream_lsn", p.Last).Uint64("duplicate_bytes", p.DuplicateBytes)
+			Stringer("last_upstream_confirmed_flush_lsn", p.Last).Uint64("duplicate_bytes", p.DuplicateBytes)
 		if p.Ahead != nil {
 			event = event.Stringer("subscriber_ahead_from", p.Ahead.From).Stringer("subscriber_ahead_to", p.Ahead.To)
 		}
 		event.Str("error", p.Error).Msg("slot after promotion")
 	}
-	h.log.Info().Uint32("timeline", report.TimelineID).Stringer("switch_lsn", report.SwitchLSN).
+	h.log.Info().Uint32("timeline_id", report.TimelineID).Stringer("switch_lsn", report.SwitchLSN).
 		Int("slots", len(report.Slots)).Msg("promotion finished")
 }
 

@@ -218,8 +218,8 @@ func (h *Helper) logSlot(s *SlotStatusJSON) {
 	if s.State == StateBlocked {
 		event = h.log.Warn()
 	}
-	event = event.Str("slot", s.Name).Str("database", s.Database).Str("state", string(s.State)).
-		Stringer("upstream_lsn", s.Upstream).Stringer("confirmed_flush_lsn", s.Local)
+	event = event.Str("slot_name", s.Name).Str("database", s.Database).Str("state", string(s.State)).
+		Stringer("upstream_confirmed_flush_lsn", s.Upstream).Stringer("confirmed_flush_lsn", s.Local)
 	if s.Reason != ReasonNone {
 		event = event.Str("reason", string(s.Reason)).Str("detail", s.Detail).Str("hint", s.Hint)
 	}

@@ -124,7 +124,7 @@ func (k *heldStream) settle(g *holdGate) {
 
 // log writes the lines of a stream that waits for long, or is let go.
 func (k *heldStream) log(g *holdGate, held time.Duration) {
-	line := func(e *zerolog.Event) *zerolog.Event { return e.Str("slot", g.slot).Stringer("shown", g.shown) }
+	line := func(e *zerolog.Event) *zerolog.Event { return e.Str("slot_name", g.slot).Stringer("shown", g.shown) }
 	log := &k.s.log
 	switch {
 	case g.stream.LetGo && !k.letGo:

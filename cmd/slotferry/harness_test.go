@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // commandLine prepares the command in an environment without slotferry's and
-// libpq's variables, but for those given.
+// libpq's variables, but for those given and a password.
 func commandLine(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -39,7 +39,7 @@ func commandLine(ctx context.Context, t *testing.T, env []string, args ...string
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = []string{asCommand + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{asCommand + "=1", "PGPASSWORD=" + testSecret, "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
 	}
@@ -67,6 +67,7 @@ func execute(t *testing.T, env []string, stdin string, args ...string) outcome {
 		t.Fatal(err)
 	}
 	narrowEnough(t, stderr.String())
+	noSecret(t, "output of slotferry "+strings.Join(args, " "), stdout.String()+stderr.String())
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), strings.ReplaceAll(stderr.String(), "\n  ", " ")}
 }
 
@@ -108,8 +109,10 @@ func start(t *testing.T, env []string, args ...string) *daemon {
 	}
 	go d.wait()
 	t.Cleanup(func() {
+		d.showsNoSecret(t)
 		_ = d.cmd.Process.Kill() // it may have ended already
 		<-d.done
+		noSecret(t, "log of slotferry "+args[0], d.output())
 		if t.Failed() {
 			t.Logf("log of slotferry %s:\n%s", args[0], d.log())
 		}

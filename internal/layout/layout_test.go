@@ -188,6 +188,9 @@ func (s source) mayNotImport(p string) string {
 func (s source) calls() []string {
 	var list []string
 	ast.Inspect(s.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && variableMessage(call) {
+			list = append(list, fmt.Sprintf("%s logs a message that is not constant: put what varies into a field", s.name))
+		}
 		sel, ok := n.(*ast.SelectorExpr)
 		if !ok {
 			return true
@@ -212,6 +215,26 @@ func (s source) calls() []string {
 	return list
 }
 
+// variableMessage finds zerolog's Msgf, and a Msg of a text that is put together:
+// who looks for a line in a log looks for its message.
+func variableMessage(call *ast.CallExpr) bool {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	switch sel.Sel.Name {
+	case "Msgf":
+		return true
+	case "Msg":
+		switch call.Args[0].(type) {
+		case *ast.BasicLit, *ast.Ident:
+			return false
+		}
+		return true
+	}
+	return false
+}
+
 func TestModuleKeepsItsLayout(t *testing.T) {
 	for _, v := range violations(readModule(t)) {
 		t.Error(v)
@@ -232,6 +255,8 @@ func TestRulesFindViolations(t *testing.T) {
 		{"environment below cmd", "decoder", `import "os"; var home = os.Getenv("HOME")`, "only a command reads the environment"},
 		{"exit below cmd", "relay", `import "os"; func f() { os.Exit(1) }`, "only a command ends the process"},
 		{"fatal", "relay", `func f(l logger) { l.Fatal().Msg("") }`, "return the error"},
+		{"message with a value", "relay", `func f(l logger) { l.Info().Msgf("slot %s", "x") }`, "not constant"},
+		{"message put together", "relay", `func f(l logger) { l.Info().Msg("slot " + "x") }`, "not constant"},
 		{"log", "relay", `import _ "log"`, "logging is zerolog's"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

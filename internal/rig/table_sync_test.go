@@ -54,7 +54,7 @@ func TestSlotsOfTheInitialCopyLeaveNothingBehind(t *testing.T) {
 			return err == nil && len(names) == 1 && names[0] == "sub", fmt.Sprint(names, err)
 		})
 		for _, word := range []string{"temp1", "_sync_"} {
-			if strings.Contains(p.B.Helper.Log(), `"slot":"`+word) {
+			if strings.Contains(p.B.Helper.Log(), `"slot_name":"`+word) {
 				t.Errorf("the helper has dealt with a slot named %s...", word)
 			}
 		}
