@@ -202,8 +202,8 @@ func (h *Helper) logOverall(d *Decision) {
 func (h *Helper) sayOthers(tracks map[string]Track) {
 	for name, t := range tracks {
 		if t.Disturbed > h.tracks[name].Disturbed {
-			h.log.Warn().Str("slot", name).Int("times", t.Disturbed).Str("hint", ReasonOtherManager.Hint()).
-				Msg("slot was " + t.Disturbance + " on the standby, and not by the helper")
+			h.log.Warn().Str("slot_name", name).Str("disturbance", t.Disturbance).Int("times", t.Disturbed).Str("hint", ReasonOtherManager.Hint()).
+				Msg("slot was changed on the standby, and not by the helper")
 		}
 	}
 }
