@@ -97,7 +97,8 @@ func slotOf(st *decoder.Status, name string) decoder.SlotStatusJSON {
 	return decoder.SlotStatusJSON{}
 }
 
-// judge ends the scene. It must show that the consumer of slot has lost something.
+// mustHaveLost ends the scene: the consumer of slot must be found to have lost
+// something.
 func (s *scene) mustHaveLost(slot string) {
 	s.t.Helper()
 	s.swap()
@@ -118,6 +119,7 @@ func TestCheckerSeesPendingSlotsUnderTheirRealName(t *testing.T) {
 		{"decide.go", "case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4", "case false:"},
 		{"steps.go", "if replay < step.Target || step.Upstream < step.Target {", "if replay < step.Target {"},
 		{"steps.go", "l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {", "l.ConfirmedFlushLSN == 0 {"},
+		{"promotion_plan.go", "case t.Consumed: // seen in recovery", "case false: // seen in recovery"},
 		{"promotion_plan.go", "if !l.Active && l.ConfirmedFlushLSN <= v.History.LastSwitch() {", "if false {"},
 	})))
 	ctx := t.Context()

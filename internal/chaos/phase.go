@@ -37,6 +37,7 @@ func (w *world) play(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
+	acts.Wait()
 	w.swap()
 	if number+1 < len(w.schedule.Phases) {
 		return w.rejoin(ctx, p)
@@ -88,7 +89,11 @@ func (w *world) ready(ctx context.Context) error {
 			}
 		}
 		// What it says may be of a moment before the last fault was over.
-		return st.Upstream.Fresh && st.Upstream.MessageSequence != first, "slot state is not new"
+		if !st.Upstream.Fresh || st.Upstream.MessageSequence == first {
+			return false, "slot state is not new"
+		}
+		w.watch.take(st) // the phase may end before the watch asks again
+		return true, ""
 	})
 }
 
