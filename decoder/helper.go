@@ -66,6 +66,7 @@ type Helper struct {
 	ledger      *Ledger
 	node        NodeIdentity
 	seen        *protocol.SlotMessage // the message the tracks know
+	trouble     Reason                // why no message comes, as the last look knew it
 	ready       map[string]bool       // slots that were ready at the last look
 	lags        map[string]*lagClock  // by slot
 	tracks      map[string]Track
@@ -196,7 +197,7 @@ func (h *Helper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-h.inbox.wake:
-			if m := h.inbox.get().Message; m != nil && h.ledger != nil && !urgent(h.seen, m, h.ready, h.anchor.Proven) {
+			if !h.asksForLook(h.inbox.get()) {
 				continue
 			}
 		case r := <-h.results:

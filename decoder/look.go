@@ -12,6 +12,7 @@ import (
 // look reads both sides once, decides, and begins what was decided.
 func (h *Helper) look(ctx context.Context) {
 	up := h.inbox.get() // before the standby is read: its slots never look older than what protects them
+	h.trouble = up.Trouble
 	if err := h.observe(ctx); err != nil {
 		if ctx.Err() != nil {
 			return

@@ -6,6 +6,14 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
+// asksForLook says whether what has come in is to be looked at now. That the way to
+// the upstream is broken, or whole again, is: a promotion may be next, and is seen the
+// sooner where the missing walreceiver has been seen before.
+func (h *Helper) asksForLook(up Upstream) bool {
+	return up.Message == nil || h.ledger == nil || up.Trouble != h.trouble ||
+		urgent(h.seen, up.Message, h.ready, h.anchor.Proven)
+}
+
 // urgent says whether a slot message asks for a look at once. One that only moves
 // the positions of ready slots does not: they are known from then on, and the next
 // look is soon enough to advance. So the cost of looking does not grow with how

@@ -48,3 +48,19 @@ func TestUrgent(t *testing.T) {
 		t.Error("the first message is not urgent")
 	}
 }
+
+// A message that only moves positions waits for the next look. Trouble on the way to
+// the upstream does not, once, and neither does its end.
+func TestTroubleAsksForALookOnce(t *testing.T) {
+	m := &protocol.SlotMessage{Slots: []protocol.SlotState{{Name: "s", ConfirmedFlushLSN: 5}}}
+	h := &Helper{ledger: &Ledger{}, seen: m, ready: map[string]bool{"s": true}, anchor: Anchor{Proven: true}}
+	for i, step := range []struct {
+		trouble Reason
+		want    bool
+	}{{ReasonNone, false}, {ReasonUpstreamUnreachable, true}, {ReasonUpstreamUnreachable, false}, {ReasonNone, true}, {ReasonNone, false}} {
+		if got := h.asksForLook(Upstream{Message: m, Trouble: step.trouble}); got != step.want {
+			t.Errorf("%d, trouble %q: asks for a look = %t, want %t", i, step.trouble, got, step.want)
+		}
+		h.trouble = step.trouble // as the look knows it
+	}
+}
