@@ -57,7 +57,7 @@ type Flow struct {
 
 	first    bool         // a frame has begun: the peer speaks PostgreSQL
 	raw      bool         // no frames any more: forward everything
-	frame    int          // size of the last frame that began
+	frame    int          // size of the last frame that began, 0 for one that is not forwarded
 	rest     int          // bytes of it still to come
 	taking   bool         // they are taken out
 	oversize bool         // and thrown away
@@ -232,6 +232,9 @@ func (f *Flow) Scan(b []byte) *Verdict {
 		case next.size > 0:
 			f.frame, f.rest, f.taking, f.capture, f.oversize = next.size, next.size, next.take, nil, next.size > f.maxTaken()
 			f.skipping = next.skip
+			if next.take || next.skip {
+				f.frame = 0 // it says nothing of the next one, and has to be read itself
+			}
 		case !f.raw: // more bytes are needed
 			f.offset += int64(v.Used)
 			return v

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"testing"
+
+	"github.com/slotferry/slotferry/protocol"
 )
 
 // wires returns both ends of a connection on loopback.
@@ -98,5 +100,37 @@ func TestPipeRefused(t *testing.T) {
 	var in inbox
 	if err := from.read(&in, true); err != nil || string(in.bytes()) != "hello" {
 		t.Errorf("%q, %v", in.bytes(), err)
+	}
+}
+
+// Between large frames little is read at once; of a large frame that is taken out,
+// and of small ones, all that is there.
+func TestReadSize(t *testing.T) {
+	near, _ := wires(t)
+	var c Conversation
+	c.Marker, c.ready, c.stream = true, true, streamPhysical
+	p := pump{dir: Downstream, flow: newFlow(Downstream, true, 0, &c), from: near, to: near}
+	p.flow.first = true
+	large, small := walFrame(0x3000000, 100_000), walFrame(0x3000000, 100)
+	slot := protocol.AppendSlotFrame(nil, 0x3000000, 0, append([]byte(protocol.SlotMagic), make([]byte, 100_000)...))
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want int
+	}{
+		{"a small frame", small, bufferSize},
+		{"a large frame", large, largeHead},
+		{"a large frame but for 10 bytes", large[:len(large)-10], 10 + largeHead},
+		{"its end", large[len(large)-10:], largeHead},
+		{"a slot message but for its end", slot[:1000], bufferSize},
+		{"its end", slot[1000:], bufferSize},
+		{"a large frame and a small one", append(large[:len(large):len(large)], small...), bufferSize},
+	} {
+		if v := p.flow.Scan(tt.b); v.Used != len(tt.b) || v.Err != nil {
+			t.Fatalf("%s: %d bytes used, %v", tt.name, v.Used, v.Err)
+		}
+		if got := p.readSize(); got != tt.want {
+			t.Errorf("%s: reads %d, want %d", tt.name, got, tt.want)
+		}
 	}
 }
