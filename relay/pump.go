@@ -125,8 +125,13 @@ func (p *pump) forward() error {
 	if ended && p.s.held != nil {
 		p.s.held.signal() // the other pump need not wait any more
 	}
-	p.to.goesOn(own == nil && p.unseen())
-	err := v.each(b, own, p.write)
+	// A frame of ours leaves in one packet with what it stands between.
+	left, goesOn := v.forwarded+len(own), p.unseen()
+	err := v.each(b, own, func(piece []byte) error {
+		left -= len(piece)
+		p.to.goesOn(left > 0 || goesOn)
+		return p.write(piece)
+	})
 	p.to.goesOn(false)
 	if err != nil {
 		return err
