@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,7 +25,23 @@ const (
 	twoHops  = "relay+helper"
 	stock    = "haproxy"
 	bigStock = "haproxy 128K"
+
+	// A relay in the test binary of package relay that makes a slot message every
+	// millisecond: one that keeps them to itself, and one that splices them.
+	silent  = "relay, no messages"
+	talking = "relay, messages"
 )
+
+var everyone = []string{direct, relayed, stock, bigStock, twoHops}
+
+// among leaves of some contestants those that the command line wants.
+func (b *bench) among(names ...string) []string {
+	if b.contestants == "" {
+		return names
+	}
+	wanted := strings.Split(b.contestants, ",")
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(wanted, name) })
+}
 
 // chain is a contestant between a port to connect to and a port it connects to.
 type chain struct {
@@ -54,7 +72,7 @@ func (b *bench) start(ctx context.Context, name string, target int, tls *materia
 			upstream = fmt.Sprintf("host=localhost port=%d sslmode=verify-full sslnegotiation=direct sslrootcert=%s", target, tls.root)
 			args = append(args, "--tls-cert", tls.cert, "--tls-key", tls.key)
 		}
-		if err := c.add(ctx, b.binary, func(addr string) []string {
+		if err := c.add(ctx, exec.CommandContext(ctx, b.binary), func(addr string) []string {
 			return append(args, "--listen", addr, "--upstream", upstream)
 		}); err != nil || name == relayed {
 			return c, err
@@ -64,12 +82,24 @@ func (b *bench) start(ctx context.Context, name string, target int, tls *materia
 		if err != nil {
 			return c, err
 		}
-		return c, c.add(ctx, b.binary, func(addr string) []string {
+		return c, c.add(ctx, exec.CommandContext(ctx, b.binary), func(addr string) []string {
 			return []string{"helper", "--listen", addr, "--upstream", fmt.Sprintf("host=127.0.0.1 port=%d sslmode=disable", behind),
 				"--standby", "host=127.0.0.1 port=1 user=x dbname=x", "--state-dir", state, "--log-level", "error"}
 		})
+	case silent, talking:
+		then := "keep"
+		if name == talking {
+			then = "publish"
+		}
+		cmd := exec.CommandContext(ctx, filepath.Join(b.dir, relayTest))
+		return c, c.add(ctx, cmd, func(addr string) []string {
+			cmd.Env = append(os.Environ(), fmt.Sprintf("SLOTFERRY_BENCH_RELAY=%s|host=127.0.0.1 port=%d sslmode=disable dbname=x user=x|1ms|%s", addr, target, then))
+			return nil
+		})
 	default:
-		return c, c.add(ctx, "haproxy", func(addr string) []string {
+		cmd := exec.CommandContext(ctx, "haproxy")
+		cmd.Stderr = os.Stderr // ours says that there is no server to read slots from, rightly
+		return c, c.add(ctx, cmd, func(addr string) []string {
 			path := filepath.Join(b.dir, "haproxy.cfg")
 			_ = os.WriteFile(path, []byte(haproxyConfig(name, addr, target, tls)), 0o600) // haproxy says if it is missing
 			return []string{"-db", "-f", path}
@@ -101,17 +131,14 @@ listen p
 }
 
 // add starts a program that listens on a free port, and waits until it does.
-func (c *chain) add(ctx context.Context, program string, args func(addr string) []string) error {
+func (c *chain) add(ctx context.Context, cmd *exec.Cmd, args func(addr string) []string) error {
 	port, release, err := cluster.FreePort()
 	if err != nil {
 		return err
 	}
 	release()
 	addr := "127.0.0.1:" + strconv.Itoa(port)
-	cmd := exec.CommandContext(ctx, program, args(addr)...)
-	if program == "haproxy" {
-		cmd.Stderr = os.Stderr // ours says that there is no server to read slots from, rightly
-	}
+	cmd.Args = append(cmd.Args, args(addr)...)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}

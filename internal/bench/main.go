@@ -8,22 +8,22 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/slotferry/slotferry/internal/rig"
 )
 
 // settings are what the command line says.
 type settings struct {
-	core   int
-	rounds int
-	length time.Duration
-	major  int
-	only   string
-	out    string
+	core        int
+	rounds      int
+	length      time.Duration
+	major       int
+	parts       string
+	contestants string
+	binary      string
+	out         string
 }
 
 func main() {
@@ -37,9 +37,11 @@ func main() {
 	var s settings
 	flag.IntVar(&s.core, "core", runtime.NumCPU()-1, "the core that everything runs on")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each figure")
-	flag.DurationVar(&s.length, "length", time.Second, "length of one measurement of those that have one")
+	flag.DurationVar(&s.length, "length", 500*time.Millisecond, "length of one measurement of those that have one")
 	flag.IntVar(&s.major, "pg", 17, "major version of PostgreSQL")
-	flag.StringVar(&s.only, "only", "", "synthetic, tls, memory, server or hold-back; empty: all")
+	flag.StringVar(&s.parts, "only", "", "parts to measure, comma-separated: "+partNames()+"; empty: all")
+	flag.StringVar(&s.contestants, "contestants", "", "contestants to measure, comma-separated; empty: all")
+	flag.StringVar(&s.binary, "binary", "", "the slotferry to measure; empty: built from the sources")
 	flag.StringVar(&s.out, "out", "bin/bench.json", "where the figures go")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,39 +52,47 @@ func main() {
 	}
 }
 
-// run measures everything. The core is set for this process and so for all that it
-// starts; the program under test is built before.
+// part is some rows of the table that are measured together.
+type part struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+var parts = []part{
+	{"bulk", (*bench).bulk}, {"small", (*bench).small}, {"paced", (*bench).paced}, {"ping", (*bench).pings},
+	{"server", (*bench).servers}, {"tls", (*bench).encrypted}, {"standbys", (*bench).standbys},
+	{"messages", (*bench).messages}, {"steady", (*bench).steady}, {"hold-back", (*bench).holdBack},
+}
+
+func partNames() string {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// run measures, in the place that stage has prepared.
 func run(ctx context.Context, s settings) error {
-	began := time.Now()
-	dir, err := os.MkdirTemp("", "slotferry-bench-*")
-	if err != nil {
-		return err
+	dir := os.Getenv(stageVariable)
+	if dir == "" {
+		return stage(ctx, s)
 	}
 	defer os.RemoveAll(dir)
-	binary, err := rig.Build(ctx, dir, false)
-	if err != nil {
-		return err
+	if s.binary == "" {
+		s.binary = filepath.Join(dir, "slotferry")
 	}
-	var set unix.CPUSet
-	set.Set(s.core)
-	for _, tid := range threads(os.Getpid()) {
-		if err := unix.SchedSetaffinity(tid, &set); err != nil {
-			return fmt.Errorf("run on core %d: %w", s.core, err)
-		}
-	}
-	b := &bench{settings: s, dir: dir, binary: binary, report: newReport(s)}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"synthetic", b.synthetic}, {"tls", b.encrypted}, {"memory", b.memory}, {"server", b.servers}, {"hold-back", b.holdBack},
-	} {
-		if s.only != "" && s.only != part.name {
+	b := &bench{settings: s, dir: dir, report: newReport(s)}
+	began := time.Now()
+	for _, p := range parts {
+		if s.parts != "" && !slices.Contains(strings.Split(s.parts, ","), p.name) {
 			continue
 		}
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		partBegan := time.Now()
+		if err := p.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", p.name, time.Since(partBegan).Seconds())
 	}
 	b.report.Seconds = time.Since(began).Seconds()
 	b.report.print(os.Stdout)
@@ -96,6 +106,5 @@ func run(ctx context.Context, s settings) error {
 type bench struct {
 	settings
 	dir    string
-	binary string
 	report *report
 }

@@ -25,6 +25,7 @@ type workload struct {
 	Kind   string        // bulk, small, paced or ping
 	Bytes  int           // of bulk and small
 	Length time.Duration // of paced and ping
+	OptIn  bool          // the walreceiver wants slot messages
 	Cert   string        // file of certificate and key for TLS; empty: none
 }
 
@@ -273,6 +274,9 @@ func (w workload) receive(addr string) error {
 	}
 	startup := protocol.StartupMessage{Version: protocol.ProtocolVersion3, Parameters: []protocol.StartupParameter{
 		{Name: "user", Value: "x"}, {Name: "replication", Value: "true"}}}
+	if w.OptIn {
+		startup.Parameters = append(startup.Parameters, protocol.StartupParameter{Name: protocol.OptInParameter, Value: protocol.OptInValue})
+	}
 	if _, err := s.Write(startup.Append(nil)); err != nil {
 		return err
 	}
@@ -285,6 +289,9 @@ func (w workload) receive(addr string) error {
 	if _, err := io.ReadFull(s, make([]byte, len(protocol.AppendCopyBothResponse(nil)))); err != nil {
 		return err
 	}
+	if w.Kind == "ping" {
+		return answer(s)
+	}
 	done := protocol.AppendCopyDone(nil)
 	b := make([]byte, 256<<10)
 	for {
@@ -292,14 +299,37 @@ func (w workload) receive(addr string) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case w.Kind == "ping" && n == len(ping):
-			if _, err := s.Write(pong); err != nil {
-				return err
-			}
-		case n >= len(done) && string(b[n-len(done):n]) == string(done):
+		if n >= len(done) && string(b[n-len(done):n]) == string(done) {
 			_, err := s.Write(pong)
 			return err
+		}
+	}
+}
+
+// answer answers every keepalive, up to CopyDone. Slot messages may come in between.
+func answer(s stream) error {
+	b, n := make([]byte, 256<<10), 0
+	for {
+		m, err := s.Read(b[n:])
+		if err != nil {
+			return err
+		}
+		n += m
+		for n >= protocol.FrameHeaderLen {
+			size := 1 + int(binary.BigEndian.Uint32(b[1:]))
+			if n < size {
+				break
+			}
+			done := b[0] == protocol.FrameCopyDone
+			if done || b[protocol.FrameHeaderLen] == protocol.MsgPrimaryKeepalive {
+				if _, err := s.Write(pong); err != nil {
+					return err
+				}
+			}
+			if done {
+				return nil
+			}
+			n = copy(b, b[size:n])
 		}
 	}
 }

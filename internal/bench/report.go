@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,6 +18,7 @@ type report struct {
 	Kernel  string  `json:"kernel"`
 	Control string  `json:"tcp_congestion_control"`
 	CPU     int     `json:"cpus"`
+	Model   string  `json:"cpu_model"`
 	Seconds float64 `json:"seconds"`
 	Rows    []row   `json:"rows"`
 }
@@ -45,8 +46,21 @@ func newReport(s settings) *report {
 		b, _ := os.ReadFile(path)
 		return strings.TrimSpace(string(b))
 	}
-	return &report{Core: s.core, Rounds: s.rounds, CPU: runtime.NumCPU(), Kernel: read("/proc/sys/kernel/osrelease"),
+	model := ""
+	for line := range strings.Lines(read("/proc/cpuinfo")) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	return &report{Core: s.core, Rounds: s.rounds, CPU: cpus(), Model: model, Kernel: read("/proc/sys/kernel/osrelease"),
 		Control: read("/proc/sys/net/ipv4/tcp_congestion_control")}
+}
+
+// cpus is how many the machine has; this process may use one of them.
+func cpus() int {
+	list, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")
+	return len(list)
 }
 
 func median(list []float64) float64 {
@@ -94,6 +108,16 @@ func (r *row) judge(direction string, target float64, format string) {
 	}
 }
 
+// bulkTarget is what is asked of bulk throughput against HAProxy as it comes: less
+// where the kernel paces what is sent (tcp_bbr.c), which the smaller buffers suffer
+// from less.
+func (rep *report) bulkTarget() float64 {
+	if rep.Control == "bbr" {
+		return 1.1
+	}
+	return 1.5
+}
+
 func quotient(a, b, _ float64) float64 { return a / b }
 
 // ratio compares the relay with another contestant, round by round.
@@ -114,6 +138,14 @@ func (rep *report) added(what string, all map[string][]sample, of func(sample) f
 	rep.add(r)
 }
 
+// cost says by how many per cent a contestant's figure is above another's.
+func (rep *report) cost(what string, all map[string][]sample, of func(sample) float64, a, b string, target float64) {
+	r := newRow(what, "", all, of)
+	r.Value = r.paired(a, b, "", func(a, b, _ float64) float64 { return (a/b - 1) * 100 })
+	r.judge(atMost, target, "%.0f")
+	rep.add(r)
+}
+
 // value is the relay's own figure.
 func (rep *report) value(what string, all map[string][]sample, of func(sample) float64, target float64) {
 	r := newRow(what, "", all, of)
@@ -129,8 +161,8 @@ func (rep *report) add(r row) {
 
 // print writes the table.
 func (rep *report) print(w io.Writer) {
-	fmt.Fprintf(w, "one core (%d of %d), %d rounds, medians of paired ratios; kernel %s, %s; %.0f s\n\n",
-		rep.Core, rep.CPU, rep.Rounds, rep.Kernel, rep.Control, rep.Seconds)
+	fmt.Fprintf(w, "one core (%d of %d, %s), %d rounds in turn, medians of paired ratios; kernel %s, %s; %.0f s\n\n",
+		rep.Core, rep.CPU, rep.Model, rep.Rounds, rep.Kernel, rep.Control, rep.Seconds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tagainst\ttarget\tvalue\tverdict\ttwo hops\tmedians")
 	for _, r := range rep.Rows {
@@ -142,7 +174,7 @@ func (rep *report) print(w io.Writer) {
 			hops = fmt.Sprintf("%.2f", r.TwoHops)
 		}
 		var medians []string
-		for _, name := range []string{direct, relayed, twoHops, stock, bigStock} {
+		for _, name := range []string{direct, relayed, twoHops, stock, bigStock, silent, talking} {
 			if v, ok := r.Medians[name]; ok {
 				medians = append(medians, fmt.Sprintf("%s %.3g", name, v))
 			}

@@ -19,17 +19,12 @@ import (
 
 // servers measures real PostgreSQL: synchronous commits, and pg_receivewal.
 func (b *bench) servers(ctx context.Context) (err error) {
-	cfg := pgbin.Config{BinDirs: os.Getenv("SLOTFERRY_PG_BINDIRS")}
-	bin, err := pgbin.Find(ctx, b.major, cfg)
-	if err != nil {
-		return err
-	}
-	tools, err := pgbin.ClientTools(ctx, max(b.major, 17), cfg)
+	bin, tools, err := binaries(ctx, b.major)
 	if err != nil {
 		return err
 	}
 	primary, err := cluster.Start(ctx, cluster.Config{Bin: bin, Settings: map[string]string{
-		"log_replication_commands": "off", "checkpoint_timeout": "1h", "max_wal_size": "8GB", "shared_buffers": "128MB"}})
+		"autovacuum": "off", "log_replication_commands": "off", "checkpoint_timeout": "1h", "max_wal_size": "8GB", "shared_buffers": "128MB"}})
 	if err != nil {
 		return err
 	}
@@ -45,7 +40,7 @@ func (b *bench) servers(ctx context.Context) (err error) {
 	}
 	for _, level := range []string{"remote_write", "remote_apply"} {
 		for _, clients := range []int{1, 8} {
-			all, err := e.rounds(ctx, []string{direct, relayed, bigStock}, func(ctx context.Context, c *chain) (sample, error) {
+			all, err := e.rounds(ctx, b.among(direct, relayed, bigStock, twoHops), func(ctx context.Context, c *chain) (sample, error) {
 				return e.commits(ctx, c, level, clients)
 			})
 			if err != nil {
@@ -55,7 +50,7 @@ func (b *bench) servers(ctx context.Context) (err error) {
 			b.report.ratio(what, all, throughputRaw, bigStock, atLeast, 0.99)
 		}
 	}
-	all, err := e.rounds(ctx, []string{direct, relayed, bigStock}, e.receive)
+	all, err := e.rounds(ctx, b.among(direct, relayed, bigStock, twoHops), e.receive)
 	if err != nil {
 		return err
 	}
@@ -82,7 +77,7 @@ func (e *engine) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = e.primary.Exec(ctx, "postgres", "CREATE TABLE bulk AS SELECT repeat(md5(i::text), 30) FROM generate_series(1, 250000) i")
+	err = e.primary.Exec(ctx, "postgres", "SELECT count(pg_logical_emit_message(false, 'bulk', repeat('WAL ', 250000))) FROM generate_series(1, 700)")
 	if err != nil {
 		return err
 	}
@@ -90,13 +85,13 @@ func (e *engine) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.primary.Exec(ctx, "postgres", "DROP TABLE bulk", "SELECT pg_switch_wal()")
+	return e.primary.Exec(ctx, "postgres", "SELECT pg_switch_wal()")
 }
 
 func (e *engine) rounds(ctx context.Context, names []string, run func(context.Context, *chain) (sample, error)) (map[string][]sample, error) {
 	all := map[string][]sample{}
-	for range e.b.settings.rounds {
-		for _, name := range names {
+	for round := range e.b.rounds {
+		for _, name := range turn(names, round) {
 			c, err := e.b.start(ctx, name, e.primary.Port(), nil)
 			if err != nil {
 				return nil, err
