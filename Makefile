@@ -127,8 +127,8 @@ soak:
 	SLOTFERRY_TEST_SOAK='$(DURATION)' $(GO) test -count=1 -v -timeout 0 -run TestSoak ./internal/chaos
 
 # bench measures the relay against HAProxy, all on one core, and writes the
-# figures to bin/bench.json. It wants a quiet machine. BENCHFLAGS: see
-# "bin/bench -h".
+# figures to bin/bench.json. It takes four minutes and wants a quiet machine, and
+# root for a network of its own. BENCHFLAGS: see "bin/bench -h".
 bench:
 	@command -v haproxy >/dev/null || apt-get install -y haproxy
 	@$(GO) build -trimpath -o bin/bench ./internal/bench

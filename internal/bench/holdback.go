@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/slotferry/slotferry/internal/cluster"
-	"github.com/slotferry/slotferry/internal/pgbin"
 	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -23,7 +22,7 @@ const heldCommits = 400
 // a subscriber without a relay has it, whichever is later, to when the subscriber
 // behind the relay has it.
 func (b *bench) holdBack(ctx context.Context) (err error) {
-	bin, err := pgbin.Find(ctx, b.major, pgbin.Config{BinDirs: os.Getenv("SLOTFERRY_PG_BINDIRS")})
+	bin, _, err := binaries(ctx, b.major)
 	if err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (b *bench) holdBack(ctx context.Context) (err error) {
 	}
 	c := &chain{name: relayed}
 	defer c.close()
-	if err := c.add(ctx, b.binary, func(addr string) []string {
+	if err := c.add(ctx, exec.CommandContext(ctx, b.binary), func(addr string) []string {
 		return []string{"relay", "--listen", addr, "--upstream", primary.Conninfo("postgres"), "--log-level", "error",
 			"--refuse-tls", "--hold-back", "standby"}
 	}); err != nil {
