@@ -132,7 +132,6 @@ func (p *pump) forward() error {
 		p.to.goesOn(left > 0 || goesOn)
 		return p.write(piece)
 	})
-	p.to.goesOn(false)
 	if err != nil {
 		return err
 	}

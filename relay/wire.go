@@ -151,8 +151,8 @@ func (w *wire) readOnce(in *inbox, wait bool) error {
 // nobody records them.
 func (w *wire) bare() bool { return w.raw != nil && w.record == nil }
 
-// goesOn says whether more is written right behind the next writes: they may wait
-// for it, to leave in one packet. It is for raw connections only.
+// goesOn says whether more is written right behind the next write: it may wait for
+// that, to leave in one packet. It is for raw connections only.
 func (w *wire) goesOn(more bool) { w.writing.more = more }
 
 // write writes all of b.

@@ -112,7 +112,7 @@ func (w *wire) rawWrite(b []byte) error {
 	r := &w.writing
 	r.b, r.errno = b, 0
 	err := w.raw.Write(r.call)
-	r.b = nil
+	r.b, r.more = nil, false
 	switch {
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"io"
 	"net"
 	"syscall"
 	"testing"
@@ -59,5 +60,24 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 	})
 	if n >= 1 {
 		t.Errorf("%v allocations per frame", n)
+	}
+}
+
+// A write that waits for the next one does so once: whatever comes later leaves at
+// once.
+func TestGoesOnOnce(t *testing.T) {
+	near, far := wires(t)
+	near.goesOn(true)
+	for _, text := range []string{"this and ", "that"} {
+		if err := near.write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if near.writing.more {
+			t.Errorf("behind %q the next write would wait", text)
+		}
+	}
+	b := make([]byte, len("this and that"))
+	if _, err := io.ReadFull(far, b); err != nil || string(b) != "this and that" {
+		t.Errorf("%q, %v", b, err)
 	}
 }
