@@ -87,7 +87,8 @@ func TestSlotsThatTheServerGivesUp(t *testing.T) {
 				clustertest.Exec(t, primary, "postgres", "SELECT pg_log_standby_snapshot()", "CHECKPOINT")
 				clustertest.Exec(t, standby, "postgres", "CHECKPOINT") // what times slots out
 				return done(), clustertest.Value[string](t, standby, "postgres",
-					"SELECT coalesce(inactive_since::text, '') || coalesce(invalidation_reason, '') FROM pg_replication_slots WHERE slot_name = 'idle'")
+					`SELECT coalesce((SELECT concat_ws(' ', inactive_since, invalidation_reason) FROM pg_replication_slots
+						WHERE slot_name = 'idle'), 'it is gone')`)
 			})
 		}
 		began := time.Now()
@@ -99,7 +100,7 @@ func TestSlotsThatTheServerGivesUp(t *testing.T) {
 		p.stop()
 		idle("the slot to be invalidated without the helper", func() bool {
 			return clustertest.Value[bool](t, standby, "postgres",
-				"SELECT coalesce(invalidation_reason = 'idle_timeout', false) FROM pg_replication_slots WHERE slot_name = 'idle'")
+				"SELECT count(*) = 1 FROM pg_replication_slots WHERE slot_name = 'idle' AND invalidation_reason = 'idle_timeout'")
 		})
 		setConf(t, standby, "idle_replication_slot_timeout", "0")
 		p.runningHelper = startHelper(t, standby, p.source, p.dir, DefaultSettings())
