@@ -48,10 +48,9 @@ func (w *world) play(ctx context.Context, number int) error {
 // begin lets the acts of a phase happen, each at its time, and returns when the
 // phase has lasted as long as it should; some acts may not be undone by then.
 func (w *world) begin(ctx context.Context, p Phase) *sync.WaitGroup {
-	var acts sync.WaitGroup
 	began := time.Now()
 	for _, a := range p.Acts {
-		acts.Go(func() {
+		w.acts.Go(func() {
 			pause(ctx, time.Until(began.Add(a.At)))
 			if err := w.perform(ctx, a); err != nil && ctx.Err() == nil {
 				w.say("%s %s did not work: %v", a.Kind, a.On, err)
@@ -59,7 +58,7 @@ func (w *world) begin(ctx context.Context, p Phase) *sync.WaitGroup {
 		})
 	}
 	pause(ctx, time.Until(began.Add(p.Length)))
-	return &acts
+	return &w.acts
 }
 
 // ready waits until every slot of the primary is ready on the standby.

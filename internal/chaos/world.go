@@ -61,6 +61,7 @@ type world struct {
 
 	gone map[commitOf]bool // acknowledged commits that died with a primary
 
+	acts    sync.WaitGroup                 // that are not undone yet
 	serving atomic.Pointer[cluster.Server] // what applications connect to; nil: nothing
 	watch   watch
 
@@ -243,7 +244,11 @@ func Run(ctx context.Context, s Schedule, cfg Config) (v Verdict, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := newWorld(s, cfg)
-	defer func() { err = errors.Join(err, w.close(), w.racy()) }()
+	defer func() {
+		cancel()      // what is held is let go,
+		w.acts.Wait() // and nothing is started again behind close
+		err = errors.Join(err, w.close(), w.racy())
+	}()
 	if err := w.build(ctx); err != nil {
 		return v, fmt.Errorf("build: %w", err)
 	}
