@@ -30,24 +30,24 @@ func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
 	load := func(v *atomic.Uint64) func() float64 { return func() float64 { return float64(v.Load()) } }
 	direction := func(d Direction) prometheus.Labels { return prometheus.Labels{"direction": d.String()} }
 	collectors := []prometheus.Collector{
-		counter("bytes_total", "Bytes read and dealt with.", direction(Downstream), load(&m.bytesDownstream)),
-		counter("bytes_total", "Bytes read and dealt with.", direction(Upstream), load(&m.bytesUpstream)),
-		counter("frames_spliced_total", "Slot message or report frames put in.", nil, load(&m.framesSpliced)),
-		counter("frames_stripped_total", "Slot message or report frames taken out.", nil, load(&m.framesStripped)),
-		counter("frames_damaged_total", "Frames taken out that could not be decoded.", nil, load(&m.framesDamaged)),
-		counter("slot_messages_stripped_total", "Whole slot messages taken out.", nil, load(&m.messagesStripped)),
-		counter("connections_total", "Connections accepted.", nil, func() float64 {
+		counter("bytes_total", "Bytes read and dealt with. Downstream at rest while the upstream writes: look at the session's state in /status.", direction(Downstream), load(&m.bytesDownstream)),
+		counter("bytes_total", "Bytes read and dealt with. Downstream at rest while the upstream writes: look at the session's state in /status.", direction(Upstream), load(&m.bytesUpstream)),
+		counter("frames_spliced_total", "Frames of slot messages and reports put in. None downstream: no helper has asked for slot messages.", nil, load(&m.framesSpliced)),
+		counter("frames_stripped_total", "Frames of slot messages and reports taken out. None at a helper: see not_ready in /status.", nil, load(&m.framesStripped)),
+		counter("frames_damaged_total", "Frames taken out that could not be decoded. Growing: the relay and the helper differ too much in version.", nil, load(&m.framesDamaged)),
+		counter("slot_messages_stripped_total", "Whole slot messages taken out. Not growing at a helper: look at the relay and the way to it.", nil, load(&m.messagesStripped)),
+		counter("connections_total", "Connections accepted. Growing fast: somebody connects again and again, the log says who and why it ends.", nil, func() float64 {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return float64(r.accepted)
 		}),
-		counter("sessions_failed_total", "Sessions that ended with an error.", nil, func() float64 {
+		counter("sessions_failed_total", "Sessions that ended with an error. Growing: the log has a line with the cause of each.", nil, func() float64 {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return float64(r.failed)
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "slotferry", Subsystem: "relay", Name: "sessions", Help: "Sessions open now.",
+			Namespace: "slotferry", Subsystem: "relay", Name: "sessions", Help: "Sessions open now. 0 where a standby should stream: check its primary_conninfo and the log.",
 		}, func() float64 {
 			r.mu.Lock()
 			defer r.mu.Unlock()
