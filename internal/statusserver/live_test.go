@@ -145,9 +145,11 @@ func TestNumberOfLivePagesIsBounded(t *testing.T) {
 	}
 }
 
-// stuck is a client that takes nothing in: its writes end at their deadline.
+// stuck is a client that takes nothing in any more after some writes: the next ends
+// at its deadline.
 type stuck struct {
 	http.ResponseWriter
+	takes    int
 	deadline time.Time
 	writes   int
 }
@@ -158,8 +160,11 @@ func (s *stuck) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-func (s *stuck) Write([]byte) (int, error) {
+func (s *stuck) Write(b []byte) (int, error) {
 	s.writes++
+	if s.writes <= s.takes {
+		return len(b), nil
+	}
 	return 0, &net.OpError{Op: "write", Err: errors.New("i/o timeout")}
 }
 func (s *stuck) Flush() {}
@@ -170,17 +175,26 @@ func (p plainHeader) Header() http.Header       { return http.Header(p) }
 func (p plainHeader) Write([]byte) (int, error) { return 0, nil }
 func (p plainHeader) WriteHeader(int)           {}
 
-// TestSlowPageIsDropped gives the first write a deadline, and goes at its end.
+// TestSlowPageIsDropped gives each write a deadline, and goes at its end: at the
+// welcome, and at the first event behind it.
 func TestSlowPageIsDropped(t *testing.T) {
-	l := newLive(&pageWriter{document: everything})
-	s := &stuck{ResponseWriter: plainHeader{}}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.ServeHTTP(s, req)
-	if s.writes != 1 || time.Until(s.deadline) > liveWrite || l.clients != 0 {
-		t.Errorf("%d writes, deadline %v, %d clients left", s.writes, s.deadline, l.clients)
+	for takes := range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), waitLong)
+		defer cancel()
+		l := newLive(&pageWriter{document: everything})
+		l.publish(map[string]string{"slots": "a"})
+		s := &stuck{ResponseWriter: plainHeader{}, takes: takes}
+		req, err := http.NewRequestWithContext(ctx, "GET", "/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.ServeHTTP(s, req)
+		if ctx.Err() != nil {
+			t.Errorf("stuck after %d writes, and kept", takes)
+		}
+		if s.writes != takes+1 || time.Until(s.deadline) > liveWrite || l.clients != 0 {
+			t.Errorf("stuck after %d: %d writes, deadline %v, %d clients left", takes, s.writes, s.deadline, l.clients)
+		}
 	}
 }
 
