@@ -49,7 +49,7 @@ container: static
 	mkdir -p bin/static/state
 	$(or $(CONTAINER),podman) build -t slotferry -f internal/packaging/Containerfile bin/static
 
-# test runs all tests, those with real servers too. PostgreSQL 16, 17 and 18 are
+# test runs all tests, those with real servers too. PostgreSQL 13 to 18 are
 # found in SLOTFERRY_PG_BINDIRS, in /usr/lib/postgresql, or fetched into a cache.
 test:
 	$(GO) test $(TESTFLAGS) ./...

@@ -3,7 +3,6 @@ package relay_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
-	"github.com/slotferry/slotferry/internal/pgbin"
 	"github.com/slotferry/slotferry/protocol"
 	"github.com/slotferry/slotferry/relay"
 )
@@ -95,26 +93,26 @@ func TestSlotSyncWorker(t *testing.T) {
 	}
 }
 
-// A walreceiver older than those that helpers serve. It runs where that version is
-// installed: there is nothing to fetch.
+// Walreceivers and walsenders older than those that helpers serve.
 func TestOldWalreceiver(t *testing.T) {
-	const major = 15
-	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
-		t.Skip("PostgreSQL 15 is not installed")
-	}
-	bin, err := pgbin.Find(t.Context(), major, pgbin.Config{})
-	must(t, err)
-	server := clustertest.Primary(t, major, cluster.Config{Bin: bin})
-	source := startSource(t, server, relay.SlotSourceConfig{PollInterval: 10 * time.Millisecond, Heartbeat: 10 * time.Millisecond})
-	splice := startRelay(t, relay.Config{Upstream: server.Conninfo("postgres"), Mode: relay.ModeSplice, Slots: source})
-	found := new(sink)
-	strip := startRelay(t, relay.Config{Upstream: via(splice, ""), Mode: relay.ModeStrip, Sink: found})
-	standby := clustertest.Standby(t, server, cluster.StandbyConfig{SlotName: "standby", Via: strip.addr})
-	traffic(t, server, 20)
-	must(t, server.WaitForStandby(t.Context(), standby))
-	found.wait(t, "version 15", func(m *protocol.SlotMessage) bool { return m.ServerVersionNum/10000 == major })
-	if traces := segmentZero(t, standby); len(traces) > 0 {
-		t.Errorf("traces of slot messages in pg_wal: %q", traces)
+	for _, major := range []int{13, 14, 15} {
+		t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) {
+			t.Parallel()
+			server := clustertest.Primary(t, major, cluster.Config{})
+			source := startSource(t, server, relay.SlotSourceConfig{PollInterval: 10 * time.Millisecond, Heartbeat: 10 * time.Millisecond})
+			splice := startRelay(t, relay.Config{Upstream: server.Conninfo("postgres"), Mode: relay.ModeSplice, Slots: source})
+			found := new(sink)
+			strip := startRelay(t, relay.Config{Upstream: via(splice, ""), Mode: relay.ModeStrip, Sink: found})
+			standby := clustertest.Standby(t, server, cluster.StandbyConfig{SlotName: "standby", Via: strip.addr})
+			traffic(t, server, 20)
+			must(t, server.WaitForStandby(t.Context(), standby))
+			found.wait(t, "a message of that version", func(m *protocol.SlotMessage) bool {
+				return m.ServerVersionNum/10000 == uint32(major)
+			})
+			if traces := segmentZero(t, standby); len(traces) > 0 {
+				t.Errorf("traces of slot messages in pg_wal: %q", traces)
+			}
+		})
 	}
 }
 

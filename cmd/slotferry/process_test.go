@@ -15,7 +15,6 @@ import (
 	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
-	"github.com/slotferry/slotferry/internal/pgbin"
 	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/internal/statusdoc"
 )
@@ -176,15 +175,7 @@ func TestNoRelayUpstream(t *testing.T) {
 // standby: the standby streams all the same, and the state says why there are no
 // slots.
 func TestOldStandby(t *testing.T) {
-	const dir = "/usr/lib/postgresql/15/bin"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no PostgreSQL 15 on this machine")
-	}
-	bin, err := pgbin.Find(t.Context(), 15, pgbin.Config{BinDirs: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	primary := clustertest.Primary(t, 15, cluster.Config{Bin: bin})
+	primary := clustertest.Primary(t, 15, cluster.Config{})
 	relayAddr, helperAddr := freeAddr(t), freeAddr(t)
 	relay := start(t, nil, "relay", "--listen", relayAddr, "--upstream", primary.Conninfo("postgres"))
 	standby := clustertest.Standby(t, primary, cluster.StandbyConfig{SlotName: "standby", Via: helperAddr})

@@ -36,7 +36,11 @@ func (s *Server) baseBackup(ctx context.Context, to *Server) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) // ends a backup that was not stopped
 
-	if _, err := conn.Exec(ctx, "SELECT pg_backup_start('cluster', fast => true)"); err != nil {
+	begin := "SELECT pg_backup_start('cluster', fast => true)"
+	if s.Major() < 15 {
+		begin = "SELECT pg_start_backup('cluster', fast => true, exclusive => false)"
+	}
+	if _, err := conn.Exec(ctx, begin); err != nil {
 		return fmt.Errorf("start backup: %w", err)
 	}
 	if _, err := copyTree(s.dataDir, to.dataDir, to.own, skipInBackup); err != nil {
@@ -47,7 +51,7 @@ func (s *Server) baseBackup(ctx context.Context, to *Server) error {
 	if err != nil {
 		return fmt.Errorf("copy pg_control: %w", err)
 	}
-	end, err := stopBackup(ctx, conn)
+	end, err := stopBackup(ctx, conn, s.Major())
 	if err != nil {
 		return err
 	}
@@ -80,12 +84,16 @@ type backupEnd struct {
 	lastSegment  string // name of the WAL segment that the backup ends in
 }
 
-func stopBackup(ctx context.Context, conn *pgx.Conn) (backupEnd, error) {
+func stopBackup(ctx context.Context, conn *pgx.Conn, major int) (backupEnd, error) {
+	stop := "pg_backup_stop(wait_for_archive => false)"
+	if major < 15 {
+		stop = "pg_stop_backup(exclusive => false, wait_for_archive => false)"
+	}
 	var lsn, label, spcmap string
 	var segmentSize uint64
 	err := conn.QueryRow(ctx, `SELECT lsn::text, labelfile, spcmapfile,
 		(SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size')
-		FROM pg_backup_stop(wait_for_archive => false)`).Scan(&lsn, &label, &spcmap, &segmentSize)
+		FROM `+stop).Scan(&lsn, &label, &spcmap, &segmentSize)
 	if err != nil {
 		return backupEnd{}, fmt.Errorf("stop backup: %w", err)
 	}

@@ -125,7 +125,7 @@ func makeTemplate(ctx context.Context, bin pgbin.Installation, args []string, ow
 func initdbArgs(cfg Config) []string {
 	return append([]string{
 		"--username", Superuser, "--auth", "trust", "--encoding", "UTF8", "--locale", "C",
-		"--no-sync", "--no-instructions",
+		"--no-sync",
 	}, cfg.InitdbArgs...)
 }
 
