@@ -16,6 +16,7 @@ import (
 // wal_level is too low, first on both servers and then on the primary alone: it
 // is named, and cleared by restarts of the servers only.
 func TestWALLevelIsTooLow(t *testing.T) {
+	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Settings: map[string]string{"wal_level": "replica"}})
 		restart := func(n *Node) {
@@ -40,6 +41,7 @@ func TestWALLevelIsTooLow(t *testing.T) {
 
 // A server that cannot decode on a standby: the helper says so and forwards WAL.
 func TestStandbyIsPostgreSQL15(t *testing.T) {
+	t.Parallel()
 	p := newTestPair(t, 15, Inline)
 	p.held(decoder.ReasonStandbyVersion, "PostgreSQL 16 or newer")
 	p.createSlot(p.A, "s")
@@ -53,6 +55,7 @@ func TestStandbyIsPostgreSQL15(t *testing.T) {
 // The state directory was copied from another node: its ledger is set aside, and
 // the slots that are there are taken over by what they are.
 func TestStateDirectoryIsOfAnotherNode(t *testing.T) {
+	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
@@ -88,6 +91,7 @@ func TestStateDirectoryIsOfAnotherNode(t *testing.T) {
 // A state directory that cannot be made is told at once, with the exit status of
 // bad usage.
 func TestStateDirectoryCannotBeMade(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -111,6 +115,7 @@ func TestStateDirectoryCannotBeMade(t *testing.T) {
 // sidecar and the helper's sessions. Each says so, no secret is in a log, and all
 // recover when the servers know the right one again.
 func TestPasswordIsWrong(t *testing.T) {
+	t.Parallel()
 	const secret = "s3cr3t-and-right"
 	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {
 		p := newTestPair(t, major, mode)

@@ -15,6 +15,7 @@ import (
 // flows all the time, slots that are not concerned stay ready, and when the cause
 // is removed the state clears without a restart.
 func TestWrongSettingsAreNamed(t *testing.T) {
+	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.as("ferry")

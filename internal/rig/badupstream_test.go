@@ -17,6 +17,7 @@ import (
 // relay of another cluster, and at last to the right one: each is a state of its
 // own, and the helper lives through all of them.
 func TestUpstreamIsNotTheRelay(t *testing.T) {
+	t.Parallel()
 	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {
 		p := newTestPair(t, major, mode)
 		other := clustertest.Primary(t, major, cluster.Config{Name: "other"})
@@ -60,6 +61,7 @@ func TestUpstreamIsNotTheRelay(t *testing.T) {
 // The server behind a relay, and behind solo, is away: the slot source says so,
 // and goes on when it is back.
 func TestServerBehindTheRelayIsAway(t *testing.T) {
+	t.Parallel()
 	inlineOnEach(t, Solo, func(t *testing.T, major int, mode Mode) {
 		p := newTestPair(t, major, mode)
 		p.waitAnchor(p.B)

@@ -59,6 +59,7 @@ func (p *testPair) cascade() *Node {
 // is promoted, the last one's slots become ready again behind it, and serve after
 // a second failover; when the last node is promoted instead, they serve at once.
 func TestCascade(t *testing.T) {
+	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
@@ -125,6 +126,7 @@ func (p *testPair) waitNotReady(n *Node, slot string) decoder.SlotStatusJSON {
 
 // The last node of a cascade is promoted while the others live.
 func TestCascadeEndIsPromoted(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

@@ -13,6 +13,7 @@ import (
 // standby: restarts of the helper, upstream slots that come and go, and a role
 // change (I-9).
 func TestForeignSlotsOnTheStandbySurvive(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

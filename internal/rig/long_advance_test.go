@@ -15,6 +15,7 @@ import (
 // arrives, over a restart of the helper; and SIGTERM in the middle of such work
 // ends the helper within 2 s, with no session left on the standby.
 func TestLongAdvanceUnderStatementTimeout(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Flags: []string{"--advance-interval", "200ms"}, Settings: map[string]string{
 			"max_wal_size": "2GB", "checkpoint_timeout": "1h", "autovacuum": "off",

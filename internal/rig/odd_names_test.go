@@ -14,6 +14,7 @@ import (
 // command: slots of all of them are ferried, and no server sees a malformed
 // command.
 func TestDatabaseNamesNeedQuotes(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)

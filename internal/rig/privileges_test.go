@@ -59,6 +59,7 @@ func readSecurityPage(t *testing.T, password string) securityPage {
 // becomes ready, survives a promotion, and check misses each privilege that is
 // taken away.
 func TestLeastPrivileges(t *testing.T) {
+	t.Parallel()
 	const password = "s3cr3t-of-the-page"
 	page := readSecurityPage(t, password)
 	inlineOnEach(t, Sidecar, func(t *testing.T, major int, mode Mode) {

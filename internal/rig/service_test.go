@@ -12,6 +12,7 @@ import (
 // does nothing, --drop-all leaves the standby without a slot of ours and with all
 // others.
 func TestDryRunAndDropAll(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Sidecar)
 		p.waitAnchor(p.B)

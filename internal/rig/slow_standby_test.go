@@ -69,6 +69,7 @@ func TestSlotWorkHangsAndWALGoesOn(t *testing.T) {
 // slot never passes what has been replayed, stays ready, and catches up when the
 // delay ends.
 func TestDelayedStandbyAndNoTimeouts(t *testing.T) {
+	t.Parallel()
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
 		p := newTestPairOf(t, major, Config{Mode: Inline, Flags: []string{"--advance-interval", "200ms"}, Settings: map[string]string{
 			"wal_sender_timeout": "0", "wal_receiver_timeout": "0",

@@ -14,6 +14,7 @@ import (
 // temporary ones, leave nothing behind on the standby, and one that stays is
 // ready.
 func TestSlotsOfTheInitialCopyLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newTestPair(t, major, Inline)
 		p.waitAnchor(p.B)
