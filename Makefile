@@ -51,9 +51,9 @@ container: static
 
 # test runs all tests, those with real servers too. PostgreSQL 13 to 18 are
 # found in SLOTFERRY_PG_BINDIRS, in /usr/lib/postgresql, or fetched into a cache.
-# internal/rig takes longest and mostly waits: it begins first, beside the others.
+# internal/rig and relay take long and mostly wait: they begin first, beside the others.
 test:
-	$(GO) test $(TESTFLAGS) ./internal/rig ./...
+	$(GO) test $(TESTFLAGS) ./internal/rig ./relay ./...
 
 # test-wal compares 2 GiB of WAL on each major, segment by segment, where test
 # does it with 128 MiB. It needs 20 GB of disk, for a while.
