@@ -19,33 +19,15 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// lockedLog is a log that is written and read at once.
-type lockedLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // feedFromRelay runs a Feed against a relay that logs everybody in, answers
 // SLOT_STATE, says speech, and waits for the end.
-func feedFromRelay(t *testing.T, speech []byte) (h *Helper, log *lockedLog, ended <-chan struct{}) {
+func feedFromRelay(t *testing.T, speech []byte) (h *Helper, log *syncBuffer, ended <-chan struct{}) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	log = new(lockedLog)
+	log = new(syncBuffer)
 	if h, err = New(Config{Standby: "host=localhost", StateDir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,32 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"testing"
 
 	"github.com/slotferry/slotferry/protocol"
 )
-
-// wires returns both ends of a connection on loopback.
-func wires(t *testing.T) (near *wire, far net.Conn) {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	dialed, err := net.Dial("tcp", lis.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := lis.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
-	return newWire(accepted), dialed
-}
 
 // A pipe takes no more than it is told, brings all of it, says how a connection
 // ended, and allocates nothing.

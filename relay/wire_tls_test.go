@@ -11,9 +11,8 @@ import (
 	"github.com/slotferry/slotferry/internal/testcert"
 )
 
-// tlsPair returns the two ends of a TLS session on loopback: a wire, and a
-// tls.Conn that counts nothing and gathers nothing.
-func tlsPair(t *testing.T, server *tls.Config) (*wire, *tls.Conn) {
+// wires returns both ends of a connection on loopback.
+func wires(t *testing.T) (near *wire, far net.Conn) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,8 +28,16 @@ func tlsPair(t *testing.T, server *tls.Config) (*wire, *tls.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
+	return newWire(accepted), dialed
+}
+
+// tlsPair returns the two ends of a TLS session on loopback: a wire, and a
+// tls.Conn that counts nothing and gathers nothing.
+func tlsPair(t *testing.T, server *tls.Config) (*wire, *tls.Conn) {
+	t.Helper()
+	near, dialed := wires(t)
 	client := tls.Client(dialed, &tls.Config{InsecureSkipVerify: true})
-	w := tlsWire(newWire(accepted), nil, func(c net.Conn) *tls.Conn { return tls.Server(c, server) })
+	w := tlsWire(near, nil, func(c net.Conn) *tls.Conn { return tls.Server(c, server) })
 	done := make(chan error, 1)
 	go func() { done <- w.shake() }()
 	if err := client.Handshake(); err != nil {

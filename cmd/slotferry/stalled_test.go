@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/cluster/clustertest"
 	"github.com/slotferry/slotferry/internal/poll"
+	"github.com/slotferry/slotferry/internal/procstat"
 	"github.com/slotferry/slotferry/internal/statusdoc"
 )
 
@@ -94,14 +92,9 @@ func TestStalledStandbyCostsNoMemory(t *testing.T) {
 // residentKiB is how much memory a process has.
 func residentKiB(t *testing.T, pid int) int {
 	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
+	n := procstat.RSS(pid)
+	if n == 0 {
 		t.Skip("no /proc here")
 	}
-	_, rest, _ := strings.Cut(string(raw), "VmRSS:")
-	n, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return int(n >> 10)
 }

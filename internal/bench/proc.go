@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/slotferry/slotferry/internal/procstat"
 )
 
 // usage is what a process has used so far.
@@ -26,17 +28,12 @@ func threads(pid int) []int {
 	return tids
 }
 
-// use adds up what some processes have used: CPU time to the nanosecond from
-// schedstat, since stat counts ticks of 10 ms.
-func use(pids ...int) (u usage) {
+// use adds up what some processes have used.
+func use(pids ...int) usage {
+	u := usage{cpu: procstat.CPU(pids...).Seconds()}
 	for _, pid := range pids {
 		for _, tid := range threads(pid) {
 			task := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
-			text, _ := os.ReadFile(task + "schedstat")
-			if f := strings.Fields(string(text)); len(f) > 0 {
-				ns, _ := strconv.ParseFloat(f[0], 64)
-				u.cpu += ns / 1e9
-			}
 			u.switches += field(task+"status", "voluntary_ctxt_switches") + field(task+"status", "nonvoluntary_ctxt_switches")
 		}
 	}
@@ -62,7 +59,7 @@ func field(path, name string) float64 {
 // rss returns the resident memory of some processes in KiB.
 func rss(pids ...int) (kib float64) {
 	for _, pid := range pids {
-		kib += field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+		kib += float64(procstat.RSS(pid)) / 1024
 	}
 	return kib
 }

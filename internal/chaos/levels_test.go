@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/slotferry/slotferry/internal/cluster"
+	"github.com/slotferry/slotferry/internal/procstat"
 	"github.com/slotferry/slotferry/internal/rig"
 )
 
@@ -51,15 +52,11 @@ func (w *world) measure(ctx context.Context) (levels, error) {
 }
 
 func (l levels) process(ctx context.Context, name string, p *rig.Process) error {
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID()))
-	if err != nil {
-		return err
+	resident := procstat.RSS(p.PID())
+	if resident == 0 {
+		return fmt.Errorf("%s: process %d is not there", name, p.PID())
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
-	if err != nil {
-		return err
-	}
-	l[name+" "+memory] = pages * int64(os.Getpagesize()) >> 10
+	l[name+" "+memory] = resident >> 10
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
 	if err != nil {
 		return err

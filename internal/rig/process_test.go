@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/slotferry/slotferry/internal/cluster"
+	"github.com/slotferry/slotferry/internal/procstat"
 	"github.com/slotferry/slotferry/internal/statusdoc"
 )
 
@@ -75,13 +74,9 @@ func (p *testPair) notReady(proc *Process, reason string) (found statusdoc.NotRe
 // rss is the memory that a process has resident, in bytes.
 func rss(t *testing.T, proc *Process) int64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", proc.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
+	n := procstat.RSS(proc.PID())
+	if n == 0 {
+		t.Fatalf("process %d is not there", proc.PID())
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * int64(os.Getpagesize())
+	return n
 }
