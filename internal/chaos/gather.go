@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -109,5 +108,3 @@ func (w *world) compare(ctx context.Context, primary *cluster.Server, c Consumer
 	w.evidence.Subscriptions = append(w.evidence.Subscriptions, s)
 	return nil
 }
-
-func contains(text []byte, sign string) bool { return bytes.Contains(text, []byte(sign)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -247,7 +246,7 @@ func Run(ctx context.Context, s Schedule, cfg Config) (v Verdict, err error) {
 	defer func() {
 		cancel()      // what is held is let go,
 		w.acts.Wait() // and nothing is started again behind close
-		err = errors.Join(err, w.close(), w.racy())
+		err = errors.Join(err, w.close(), faults(w.cfg.Dir))
 	}()
 	if err := w.build(ctx); err != nil {
 		return v, fmt.Errorf("build: %w", err)
@@ -267,30 +266,17 @@ func Run(ctx context.Context, s Schedule, cfg Config) (v Verdict, err error) {
 			w.stuck("the end", err)
 		}
 	}
+	if len(w.evidence.Stuck) > 0 {
+		// A consumer that its own server kills shows nothing of slotferry.
+		line, err := subscriberCrash(w.cfg.Dir)
+		if err != nil || line != "" {
+			return v, errors.Join(err, fmt.Errorf("the subscriber's server has crashed: %s", line))
+		}
+	}
 	return Judge(&w.evidence), nil
 }
 
 func (w *world) stuck(when string, err error) {
 	w.evidence.Stuck = append(w.evidence.Stuck, fmt.Sprintf("%s: %v", when, err))
 	w.say("stuck in %s: %v", when, err)
-}
-
-// racy returns what the race detector has written into the logs, as an error.
-func (w *world) racy() error {
-	logs, err := filepath.Glob(filepath.Join(w.cfg.Dir, "*.log"))
-	if err != nil {
-		return err
-	}
-	for _, path := range logs {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, sign := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
-			if contains(text, sign) {
-				return fmt.Errorf("%s: %q is in its log", filepath.Base(path), sign)
-			}
-		}
-	}
-	return nil
 }
