@@ -1,6 +1,7 @@
 // Command bench measures what the relay costs, against HAProxy as it comes and
 // with buffers of 128 KiB, on one core that the whole chain shares: sender, proxy
-// and receiver. Only so do figures repeat on a machine with few cores.
+// and receiver. Only so do figures repeat on a machine with few cores. Hold-back
+// alone, where whole servers are in the chain, has all cores.
 //
 // The synthetic walsender and walreceiver are processes of this program that do
 // nothing but blocking system calls. The real ones are PostgreSQL's. Every figure

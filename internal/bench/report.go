@@ -167,7 +167,10 @@ func (rep *report) print(w io.Writer) {
 	fmt.Fprintln(t, "what\tagainst\ttarget\tvalue\tverdict\ttwo hops\tmedians")
 	for _, r := range rep.Rows {
 		verdict, hops := "missed", ""
-		if r.Met {
+		switch {
+		case r.Target == "": // it is there for comparison
+			verdict = ""
+		case r.Met:
 			verdict = "met"
 		}
 		if r.TwoHops != 0 {
