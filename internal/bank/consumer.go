@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/logicalstream"
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -59,8 +58,14 @@ func (c *Consumer) Failed() error {
 	return c.err
 }
 
+// Walsender is where a consumer can connect: a *cluster.Server, or what stands in
+// front of one.
+type Walsender interface {
+	ConnectReplication(ctx context.Context, dbname string) (*pgconn.PgConn, error)
+}
+
 // Consume streams until ctx ends, or the connection does: Failed then says why.
-func (c *Consumer) Consume(ctx context.Context, s *cluster.Server) {
+func (c *Consumer) Consume(ctx context.Context, s Walsender) {
 	c.mu.Lock()
 	c.err = nil
 	c.at = protocol.InvalidLSN // a position of another server means nothing here
@@ -72,7 +77,7 @@ func (c *Consumer) Consume(ctx context.Context, s *cluster.Server) {
 }
 
 // stream consumes until ctx ends, which is no error, or the connection does.
-func (c *Consumer) stream(ctx context.Context, s *cluster.Server) error {
+func (c *Consumer) stream(ctx context.Context, s Walsender) error {
 	conn, err := s.ConnectReplication(ctx, c.database)
 	if err != nil {
 		return err

@@ -10,7 +10,8 @@ type Evidence struct {
 	History map[string]bank.Journal                               // of the last primary, by database
 	Outcome func(database string, transaction int64) bank.Outcome // what its writer was told
 
-	Failovers     int // phases that ended with the death of the primary
+	Failovers     int  // phases that ended with the death of the primary
+	HeldBack      bool // what consumers got was held back until a standby had it
 	Streams       []Stream
 	Subscriptions []Subscription
 	Moves         []Move

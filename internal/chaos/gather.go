@@ -26,6 +26,7 @@ func (w *world) gather(ctx context.Context) error {
 		return err
 	}
 	e := &w.evidence
+	e.HeldBack = w.schedule.HoldBack
 	e.Outcome = func(database string, n int64) bank.Outcome { return w.traffic[database].Outcome(n) }
 	e.History = map[string]bank.Journal{}
 	for _, database := range databases {

@@ -36,8 +36,8 @@ func (w *world) moves(phase int) []Move {
 }
 
 // handOver does what an operator does before anybody writes on the new primary:
-// looks whether a subscriber is ahead of it, and moves it past that. Then it lets
-// everybody come.
+// looks whether a subscriber is ahead of it, and moves it past that. Behind hold-back
+// there is nothing to look for. Then it lets everybody come.
 func (w *world) handOver(ctx context.Context, slots []Move, report *decoder.PromotionReport) error {
 	_, standby := w.roles()
 	applied, err := w.appliedUpTo(ctx)
@@ -46,7 +46,9 @@ func (w *world) handOver(ctx context.Context, slots []Move, report *decoder.Prom
 	}
 	goal := protocol.InvalidLSN
 	for _, lsn := range applied {
-		goal = max(goal, lsn)
+		if !w.schedule.HoldBack {
+			goal = max(goal, lsn)
+		}
 	}
 	if err := errors.Join(w.endPrepared(ctx, standby.Server), passBy(ctx, standby.Server, goal)); err != nil {
 		return err
@@ -66,7 +68,7 @@ func (w *world) handOver(ctx context.Context, slots []Move, report *decoder.Prom
 		}
 		w.evidence.Moves = append(w.evidence.Moves, m)
 	}
-	w.turnTo(standby.Server)
+	w.turnTo(standby)
 	w.say("everybody turns to %s", standby.Name)
 	return nil
 }

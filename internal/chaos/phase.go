@@ -39,7 +39,8 @@ func (w *world) play(ctx context.Context, number int) error {
 	}
 	acts.Wait()
 	w.swap()
-	if number+1 < len(w.schedule.Phases) {
+	// What is held back needs a standby to come at all.
+	if number+1 < len(w.schedule.Phases) || w.schedule.HoldBack {
 		return w.rejoin(ctx, p)
 	}
 	return nil

@@ -17,6 +17,10 @@ type Schedule struct {
 	Mode      rig.Mode
 	Consumers []Consumer
 	Phases    []Phase
+
+	// HoldBack lets every consumer connect through the relay in front of the primary,
+	// which holds back until a standby has what it sends: nobody may then be ahead.
+	HoldBack bool
 }
 
 // Consumer is a logical consumer that is there from the beginning.
@@ -69,13 +73,18 @@ func NewSchedule(seed uint64, limits Limits) Schedule {
 	for range phases {
 		s.Phases = append(s.Phases, g.phase(&s))
 	}
+	s.HoldBack = g.rng.IntN(3) == 0
 	return s
 }
 
 // String prints a schedule, for people.
 func (s *Schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: PostgreSQL %d, %s\n", s.Seed, s.Major, s.Mode)
+	fmt.Fprintf(&b, "seed %d: PostgreSQL %d, %s", s.Seed, s.Major, s.Mode)
+	if s.HoldBack {
+		b.WriteString(", held back")
+	}
+	b.WriteByte('\n')
 	for _, c := range s.Consumers {
 		fmt.Fprintf(&b, "  slot %s in %s, %s", c.Name, c.Database, c.Plugin)
 		if c.Plugin == pgoutput {

@@ -38,6 +38,7 @@ func TestSchedulesTryEverything(t *testing.T) {
 	for seed := range uint64(200) {
 		s := NewSchedule(seed, Limits{Majors: allMajors})
 		seen[fmt.Sprintf("%d %s", s.Major, s.Mode)] = true
+		seen[fmt.Sprintf("%s held back %t", s.Mode, s.HoldBack)] = true
 		for _, p := range s.Phases {
 			seen[fmt.Sprintf("%s settled %t patient %t", p.End, p.Settled, p.Patient)] = true
 			for _, a := range p.Acts {
@@ -52,7 +53,7 @@ func TestSchedulesTryEverything(t *testing.T) {
 	}
 	for _, major := range allMajors {
 		for _, mode := range []rig.Mode{rig.Inline, rig.Sidecar, rig.Solo} {
-			want = append(want, fmt.Sprintf("%d %s", major, mode))
+			want = append(want, fmt.Sprintf("%d %s", major, mode), fmt.Sprintf("%s held back true", mode), fmt.Sprintf("%s held back false", mode))
 		}
 	}
 	for _, kind := range []Kind{

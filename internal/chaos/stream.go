@@ -28,6 +28,9 @@ type stream struct {
 	cancel   context.CancelFunc
 	done     chan struct{}
 
+	current   func() *cluster.Server               // the primary; nil: there is none
+	walsender func(*cluster.Server) bank.Walsender // where to connect to stream from it
+
 	mu      sync.Mutex
 	dropped bool
 	held    bool
@@ -44,24 +47,44 @@ func (w *world) bear(ctx context.Context, database, slot string) error {
 	}
 	s := &stream{
 		database: database, from: w.traffic[database].Last(), consumer: bank.NewConsumer(database, slot), done: make(chan struct{}),
+		current: w.serving.Load, walsender: w.walsenderOf,
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	w.mu.Lock()
 	w.streams[slot] = s
 	w.mu.Unlock()
-	go s.run(ctx, w.serving.Load)
+	go s.run(ctx)
 	return nil
+}
+
+// walsenderOf is where a consumer connects to stream from a server: behind hold-back
+// by the same way as the subscriptions.
+func (w *world) walsenderOf(s *cluster.Server) bank.Walsender {
+	if w.schedule.HoldBack {
+		return front(w.legs.subscriber.Port())
+	}
+	return s
+}
+
+// front is the port of what leads to the primary.
+type front uint16
+
+// ConnectReplication opens a walsender session.
+func (p front) ConnectReplication(ctx context.Context, dbname string) (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
+	return pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=%s replication=database sslmode=disable", p, dbname))
 }
 
 // retryPause is how long a consumer waits before it connects again.
 const retryPause = 50 * time.Millisecond
 
 // run consumes until ctx ends or the server says that there is no such slot.
-func (s *stream) run(ctx context.Context, current func() *cluster.Server) {
+func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	for ctx.Err() == nil {
-		if server := current(); server != nil {
-			s.consume(ctx, server, current)
+		if server := s.current(); server != nil {
+			s.consume(ctx, server)
 		}
 		var refused *pgconn.PgError
 		if err := s.consumer.Failed(); errors.As(err, &refused) && (refused.Code == codeNoSlot || refused.Code == codeInvalidSlot) {
@@ -78,17 +101,17 @@ func (s *stream) run(ctx context.Context, current func() *cluster.Server) {
 }
 
 // consume streams from a server until it is not the current one any more.
-func (s *stream) consume(ctx context.Context, server *cluster.Server, current func() *cluster.Server) {
+func (s *stream) consume(ctx context.Context, server *cluster.Server) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.mu.Lock()
 	held := s.held
 	s.end = cancel
 	s.mu.Unlock()
-	if held || server != current() {
+	if held || server != s.current() {
 		return
 	}
-	s.consumer.Consume(ctx, server)
+	s.consumer.Consume(ctx, s.walsender(server))
 }
 
 // hold keeps the consumer from consuming, or lets it.

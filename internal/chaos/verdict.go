@@ -42,6 +42,9 @@ func Judge(e *Evidence) Verdict {
 	}
 	for i := range e.Moves {
 		v.judgeMove(&e.Moves[i])
+		if e.HeldBack {
+			v.judgeAhead(&e.Moves[i])
+		}
 	}
 	for i := range e.Streams {
 		v.judgeStream(e, &e.Streams[i])
@@ -50,6 +53,15 @@ func Judge(e *Evidence) Verdict {
 		v.judgeSubscription(e, &e.Subscriptions[i])
 	}
 	return v
+}
+
+// judgeAhead judges how far a consumer was that was held back: what it has confirmed
+// behind the switch is skipped when it comes to the new primary.
+func (v *Verdict) judgeAhead(m *Move) {
+	if m.Switch != 0 && m.Confirmed > m.Switch {
+		v.Extra = append(v.Extra, fmt.Sprintf("%s was held back and had come to %v, the new primary of phase %d begins at %v",
+			m.Slot, m.Confirmed, m.Phase, m.Switch))
+	}
 }
 
 func (v *Verdict) judgeMove(m *Move) {
@@ -131,10 +143,11 @@ func (v *Verdict) judgeSubscription(e *Evidence, s *Subscription) {
 }
 
 // judgeForeign judges a transaction that a consumer got and the last primary does
-// not have. That can be right only if a primary died that may have had it.
+// not have. That can be right only if a primary died that may have had it, and
+// nothing was held back.
 func (v *Verdict) judgeForeign(e *Evidence, slot, database string, n int64) {
 	outcome := e.Outcome(database, n)
-	if e.Failovers > 0 && (outcome == bank.Acked || outcome == bank.Doubtful) {
+	if e.Failovers > 0 && !e.HeldBack && (outcome == bank.Acked || outcome == bank.Doubtful) {
 		v.Ahead++
 		return
 	}

@@ -43,6 +43,10 @@ func TestJudge(t *testing.T) {
 	subscription := func(j bank.Journal, differences ...bank.Difference) Evidence {
 		return Evidence{Subscriptions: []Subscription{{Slot: "s", Database: "d", Journal: j, Differences: differences}}}
 	}
+	held := func(e Evidence) Evidence {
+		e.HeldBack = true
+		return e
+	}
 	for _, test := range []struct {
 		name      string
 		e         Evidence
@@ -87,6 +91,19 @@ func TestJudge(t *testing.T) {
 		{"a subscriber that is ahead", subscription(history(1, 2, 3, 4, 5), bank.Difference{Row: entry(5), Kind: bank.Extra, Ahead: true}), 1,
 			"", 0, 1},
 		{"a subscriber that is ahead of a living primary", subscription(history(1, 2, 3, 4, 5)), 0, "EXTRA: s got transaction 5", 0, 0},
+		{"one that was held back, with all", held(stream(got(1, 2, 3, 4))), 1, "", 0, 0},
+		{"one that was held back, twice", held(stream(got(1, 2, 3, 4, 4))), 1, "", 1, 0},
+		{"one that was held back, without one", held(stream(got(1, 2, 4))), 1, "LOST: s never got 2 changes of transaction 3", 0, 0},
+		{"one that was held back, with what a dead primary had", held(stream(got(1, 2, 3, 4, 5, 6))), 1,
+			"EXTRA: s got transaction 5|EXTRA: s got transaction 6", 0, 0},
+		{"a subscriber that was held back and is ahead",
+			held(subscription(history(1, 2, 3, 4, 5), bank.Difference{Row: entry(5), Kind: bank.Extra, Ahead: true})), 1,
+			"EXTRA: s got transaction 5", 0, 0},
+		{"a slot that was held back and confirmed to the switch",
+			held(Evidence{Moves: []Move{{Slot: "s", Ready: true, Usable: true, At: 60, Known: 60, Switch: 90, Confirmed: 90}}}), 1, "", 0, 0},
+		{"a slot that was held back and confirmed past the switch",
+			held(Evidence{Moves: []Move{{Slot: "s", Ready: true, Usable: true, At: 60, Known: 60, Switch: 90, Confirmed: 91}}}), 1,
+			"EXTRA: s was held back and had come to 0/5B", 0, 0},
 		{"a switchover forgot", Evidence{Forgotten: []int64{5}}, 0, "LOST: transaction 5 was acknowledged", 0, 0},
 		{"stuck", Evidence{Stuck: []string{"s is not ready"}}, 0, "STUCK: s is not ready", 0, 0},
 		{"a ready slot is gone", Evidence{Moves: []Move{{Slot: "s", Ready: true}}}, 1, "LOST: slot s was ready", 0, 0},

@@ -120,7 +120,7 @@ func (w *world) build(ctx context.Context) error {
 	}
 	w.pair, err = rig.NewPair(ctx, rig.Config{
 		Bin: w.cfg.Bin, Binary: w.cfg.Binary, Mode: w.schedule.Mode, Dir: w.cfg.Dir, Servers: w.cfg.Dir,
-		Settings: settings, Flags: []string{"--advance-interval", "1s"}, Via: w.legs.via,
+		Settings: settings, Flags: []string{"--advance-interval", "1s"}, RelayFlags: w.relayFlags(), Via: w.legs.via,
 	})
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (w *world) build(ctx context.Context) error {
 	if err := w.populate(ctx); err != nil {
 		return err
 	}
-	w.turnTo(w.primary.Server)
+	w.turnTo(w.primary)
 	for _, c := range w.schedule.Consumers {
 		if err := w.connect(ctx, c); err != nil {
 			return err
@@ -174,12 +174,28 @@ func (w *world) populate(ctx context.Context) error {
 	return nil
 }
 
-// turnTo makes a server the one that applications and subscriptions find; nil is
-// none.
-func (w *world) turnTo(s *cluster.Server) {
+// relayFlags are more flags of every relay.
+func (w *world) relayFlags() []string {
+	if !w.schedule.HoldBack {
+		return nil
+	}
+	return []string{"--refuse-tls", "--hold-back", "ANY 1 (a, b)"} // one of them is the primary itself
+}
+
+// turnTo makes a node's server the one that applications and subscriptions find; nil
+// is none.
+func (w *world) turnTo(n *rig.Node) {
+	var s *cluster.Server
+	if n != nil {
+		s = n.Server
+	}
 	w.serving.Store(s)
 	w.legs.subscriber.Blackhole(s == nil)
-	if s != nil {
+	switch {
+	case s == nil:
+	case w.schedule.HoldBack:
+		w.legs.subscriber.SetTarget(w.pair.Front(n))
+	default:
 		w.legs.subscriber.SetTarget(s.Addr())
 	}
 	w.legs.subscriber.Cut()

@@ -36,7 +36,7 @@ type Config struct {
 	Settings map[string]string // of both servers, added to the harness's
 	Flags    []string          // of every helper, added to the rig's
 
-	RelayFlags []string // of every relay, added to the rig's
+	RelayFlags []string // of every relay, and in mode solo of every helper, added to the rig's
 
 	// Via returns the port to connect to instead of port, for a connection that a
 	// process beside the named node opens: that of a proxy. nil: port itself.
@@ -132,6 +132,7 @@ func (p *Pair) prepare(n, other *Node) error {
 	helperURL := "http://" + addr(n.Name+"-helper-http")
 	if p.cfg.Mode == Solo {
 		n.listen = legs.addr(LegWALReceiver, n.Name+"-helper")
+		helperArgs = append(helperArgs, p.cfg.RelayFlags...)
 		n.Helper = newProcess(n.Name+"-solo", p.cfg.Binary, p.cfg.Dir, helperURL,
 			append([]string{"solo", "--listen", addr(n.Name + "-helper"), "--upstream", serverConninfo(legs.port(LegUpstream, other.Name))}, helperArgs...)...)
 		return legs.err
@@ -188,6 +189,18 @@ func (p *Pair) RelayConninfo(n *Node) string {
 		other = p.B
 	}
 	return relayConninfo(p.ports[other.Name+"-relay"])
+}
+
+// Front returns the address at which a subscriber reaches a node's server through
+// the relay in front of it. In mode solo that is in the process beside the other node.
+func (p *Pair) Front(n *Node) string {
+	switch {
+	case p.cfg.Mode != Solo:
+		return p.addr(n.Name + "-relay")
+	case n == p.A:
+		return p.addr("b-helper")
+	}
+	return p.addr("a-helper")
 }
 
 func (p *Pair) stateDir(n *Node) string { return filepath.Join(p.cfg.Dir, n.Name+"-state") }
