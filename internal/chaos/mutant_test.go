@@ -16,17 +16,18 @@ import (
 	"github.com/slotferry/slotferry/internal/rig"
 )
 
-// guard is a piece of the decoder's source, and what is there without the guard.
+// guard is a piece of a source file, named by its path in this module, and what is
+// there without the guard.
 type guard struct{ file, with, without string }
 
-// unguarded returns the texts of the decoder's files without some guards. A guard
+// unguarded returns the texts of files without some guards. A guard
 // that is not there exactly once is an error: the code has changed, and this test
 // has to follow.
 func unguarded(t *testing.T, guards []guard) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, g := range guards {
-		path, err := filepath.Abs(filepath.Join("../../decoder", g.file))
+		path, err := filepath.Abs(filepath.Join("../..", g.file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,10 +54,10 @@ type scene struct {
 }
 
 // newScene builds a world with one test_decoding consumer, audit.
-func newScene(t *testing.T, mode rig.Mode, binary string) *scene {
+func newScene(t *testing.T, mode rig.Mode, holdBack bool, binary string) *scene {
 	t.Helper()
 	major := slices.Max(clustertest.Majors(t))
-	w := newWorld(Schedule{Seed: 1, Major: major, Mode: mode,
+	w := newWorld(Schedule{Seed: 1, Major: major, Mode: mode, HoldBack: holdBack,
 		Consumers: []Consumer{{Name: "audit", Database: databases[0], Plugin: testDecoding}}}, roundConfig(t, major, binary))
 	t.Cleanup(func() {
 		if err := w.close(); err != nil {
@@ -97,14 +98,30 @@ func slotOf(st *decoder.Status, name string) decoder.SlotStatusJSON {
 	return decoder.SlotStatusJSON{}
 }
 
-// mustHaveLost ends the scene: the consumer of slot must be found to have lost
-// something.
-func (s *scene) mustHaveLost(slot string) {
+// untilAhead waits until a consumer has confirmed what the standby has not received.
+func (s *scene) untilAhead(slot string) {
+	s.t.Helper()
+	s.until(slot+" to be ahead of the standby", func(st *decoder.Status) (bool, string) {
+		it := slotOf(st, slot)
+		return it.Upstream > st.Standby.ReceiveLSN+(64<<10), fmt.Sprintf("%+v, received %v", it, st.Standby.ReceiveLSN)
+	})
+}
+
+// judge ends the scene after its failover.
+func (s *scene) judge() Verdict {
 	s.t.Helper()
 	s.swap()
 	s.must(s.gather(s.t.Context()))
 	v := Judge(&s.evidence)
 	s.t.Log(v.String())
+	return v
+}
+
+// mustHaveLost ends the scene: the consumer of slot must be found to have lost
+// something.
+func (s *scene) mustHaveLost(slot string) {
+	s.t.Helper()
+	v := s.judge()
 	if !slices.ContainsFunc(v.Lost, func(line string) bool { return strings.HasPrefix(line, slot+" never got") }) {
 		s.t.Errorf("%s has lost nothing: either there is another guard, or the checker is blind", slot)
 	}
@@ -114,13 +131,13 @@ func (s *scene) mustHaveLost(slot string) {
 // passed the slot's birth (I-1, I-2, I-4) loses rows, and the checker sees it.
 func TestCheckerSeesPendingSlotsUnderTheirRealName(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, rig.Inline, build(t, "pending", unguarded(t, []guard{
-		{"decide.go", "case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2", "case false:"},
-		{"decide.go", "case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4", "case false:"},
-		{"steps.go", "if replay < step.Target || step.Upstream < step.Target {", "if replay < step.Target {"},
-		{"steps.go", "l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {", "l.ConfirmedFlushLSN == 0 {"},
-		{"promotion_plan.go", "case t.Consumed: // seen in recovery", "case false: // seen in recovery"},
-		{"promotion_plan.go", "if !l.Active && l.ConfirmedFlushLSN <= v.History.LastSwitch() {", "if false {"},
+	s := newScene(t, rig.Inline, false, build(t, "pending", unguarded(t, []guard{
+		{"decoder/decide.go", "case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2", "case false:"},
+		{"decoder/decide.go", "case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4", "case false:"},
+		{"decoder/steps.go", "if replay < step.Target || step.Upstream < step.Target {", "if replay < step.Target {"},
+		{"decoder/steps.go", "l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {", "l.ConfirmedFlushLSN == 0 {"},
+		{"decoder/promotion_plan.go", "case t.Consumed: // seen in recovery", "case false: // seen in recovery"},
+		{"decoder/promotion_plan.go", "if !l.Active && l.ConfirmedFlushLSN <= v.History.LastSwitch() {", "if false {"},
 	})))
 	ctx := t.Context()
 	_, standby := s.roles()
@@ -147,18 +164,15 @@ func TestCheckerSeesPendingSlotsUnderTheirRealName(t *testing.T) {
 // committed, and the checker sees it.
 func TestCheckerSeesAdvancePastTheSwitch(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, rig.Sidecar, build(t, "past", unguarded(t, []guard{
-		{"promotion_plan.go", "p.Target = min(t.Confirmed, end) // I-5", "p.Target = t.Confirmed // I-5"},
+	s := newScene(t, rig.Sidecar, false, build(t, "past", unguarded(t, []guard{
+		{"decoder/promotion_plan.go", "p.Target = min(t.Confirmed, end) // I-5", "p.Target = t.Confirmed // I-5"},
 	})))
 	ctx := t.Context()
 	primary, standby := s.roles()
 	leg, err := s.legs.of(string(rig.LegWALReceiver), rig.Sidecar, primary, standby)
 	s.must(err)
 	leg.Stall(faultproxy.Down) // the standby gets no more WAL, its helper still gets slot messages
-	s.until("audit to be ahead of the standby", func(st *decoder.Status) (bool, string) {
-		slot := slotOf(st, "audit")
-		return slot.Upstream > st.Standby.ReceiveLSN+(64<<10), fmt.Sprintf("%+v, received %v", slot, st.Standby.ReceiveLSN)
-	})
+	s.untilAhead("audit")
 	ahead := s.stream("audit").consumer.Position()
 	s.must(standby.Helper.Pause())
 	s.stream("audit").hold(true)
@@ -172,4 +186,21 @@ func TestCheckerSeesAdvancePastTheSwitch(t *testing.T) {
 	s.must(err)
 	s.stream("audit").hold(false)
 	s.mustHaveLost("audit")
+}
+
+// A relay whose hold-back lets everything pass leaves a consumer ahead of the new
+// primary, and the checker sees it.
+func TestCheckerSeesWhatIsNotHeldBack(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, rig.Sidecar, true, build(t, "passes", unguarded(t, []guard{
+		{"relay/holdback.go", "case at <= d.Position:", "case true:"},
+	})))
+	leg, err := s.legs.of(string(rig.LegWALReceiver), rig.Sidecar, s.primary, s.standby)
+	s.must(err)
+	leg.Stall(faultproxy.Down)
+	s.untilAhead("audit")
+	s.must(s.failover(t.Context(), 0, Phase{End: Failover}, nil))
+	if v := s.judge(); !slices.ContainsFunc(v.Extra, func(line string) bool { return strings.HasPrefix(line, "audit got transaction") }) {
+		t.Error("audit has nothing too many: either there is another guard, or the checker is blind")
+	}
 }
