@@ -67,23 +67,29 @@ func (g *holdGate) data(at protocol.LSN) bool {
 	return true
 }
 
-// keepalive returns the position that a keepalive with the position at may show.
-// It is never less than what the subscriber has seen.
+// keepalive returns the position that a keepalive with the position at may show: at
+// itself, or one that the walsender has given before. Where the standbys have flushed
+// to is none of those: it can be in the middle of a record, which a promoted standby
+// does not replay, so that its timeline begins before the record.
 func (g *holdGate) keepalive(at protocol.LSN) protocol.LSN {
 	d := g.decide(at)
 	if d.Verdict == holdPass {
 		g.show(at)
 		return at
 	}
-	limit := min(at, max(d.Position, g.shown))
-	g.show(limit)
-	if at > limit {
+	switch {
+	case g.withheldLast <= d.Position:
+		g.show(g.withheldLast)
+	case g.withheld <= d.Position:
+		g.show(g.withheld)
+	}
+	if at > g.shown {
 		if g.withheld == protocol.InvalidLSN {
 			g.withheld = at
 		}
 		g.withheldLast = max(g.withheldLast, at)
 	}
-	return limit
+	return min(at, g.shown)
 }
 
 // show notes a position that the subscriber gets to see.
@@ -105,9 +111,9 @@ func (g *holdGate) show(at protocol.LSN) {
 // that waits. There ReplyRequested has the subscriber speak to the walsender,
 // which would else end the stream for its silence.
 //
-// No position is shown that the walsender has not given, or that is past a message
-// which waits: the subscriber would confirm what it was never sent. A message that
-// waits ends behind the standbys' position, and all that ends before has passed.
+// No position is shown that the walsender has not given: the subscriber would confirm
+// what it was never sent, or the middle of a record. A message that waits ends behind
+// the standbys' position, and all that ends before has passed.
 func (g *holdGate) own(tick bool, sendTime int64) *protocol.PrimaryKeepalive {
 	before := g.shown
 	if g.withheld != protocol.InvalidLSN && (tick || g.view.decide(g.stream, g.withheldLast).Verdict == holdPass) {
@@ -115,9 +121,7 @@ func (g *holdGate) own(tick bool, sendTime int64) *protocol.PrimaryKeepalive {
 	}
 	alive := tick && g.blocked != protocol.InvalidLSN
 	if alive {
-		if d := g.decide(g.blocked); d.Verdict != holdPass {
-			g.show(min(d.Position, g.blocked))
-		}
+		g.decide(g.blocked) // whether the session ends
 	}
 	if g.shown == before && !alive {
 		return nil

@@ -131,7 +131,10 @@ func (s *scriptedStream) scan() {
 
 // rest has the gate say what is owed.
 func (s *scriptedStream) rest(tick bool) {
-	if m := s.down.gate.own(tick, 0); m != nil && s.down.AtBoundary() {
+	if !s.down.AtBoundary() {
+		return
+	}
+	if m := s.down.gate.own(tick, 0); m != nil {
 		s.got = protocol.AppendCopyData(s.got, m.Append(nil))
 	}
 }
@@ -208,7 +211,7 @@ func mustDuration(t testing.TB, text string) time.Duration {
 
 // Whatever a walsender sends, however it is cut, and whatever the standbys do: the
 // subscriber gets all data in order and unchanged, never a position that the
-// standbys had not flushed or that the walsender had not reached, never one past a
+// standbys had not flushed or that the walsender had not given, never one past a
 // message that it has not got, and in the end, when the standbys have all, the last.
 func TestHeldStreamProperties(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
@@ -217,6 +220,7 @@ func TestHeldStreamProperties(outer *testing.T) {
 		var sent []protocol.LSN // positions of data
 		var position, flush, best, told, seen protocol.LSN
 		received := 0
+		given := map[protocol.LSN]bool{protocol.InvalidLSN: true}
 		check := func() {
 			for len(s.got) > 0 {
 				var h protocol.FrameHeader
@@ -244,6 +248,9 @@ func TestHeldStreamProperties(outer *testing.T) {
 				if received < len(sent) && at >= sent[received] && sent[received] != protocol.InvalidLSN {
 					t.Fatalf("shown %v, and the message at %v has not come", at, sent[received])
 				}
+				if !given[at] {
+					t.Fatalf("shown %v, which can be in the middle of a record", at)
+				}
 				seen = max(seen, at)
 			}
 		}
@@ -255,11 +262,11 @@ func TestHeldStreamProperties(outer *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
 					at = protocol.InvalidLSN
 				}
-				sent = append(sent, at)
+				sent, given[at] = append(sent, at), true
 				s.pending = append(s.pending, streamFrame(outer, "XLogData", at.String())...)
 			case "keepalive":
 				position += protocol.LSN(rapid.Uint64Range(0, 9).Draw(t, "length"))
-				told = position
+				told, given[position] = position, true
 				s.pending = append(s.pending, streamFrame(outer, "PrimaryKeepalive", position.String())...)
 			case "flush":
 				flush = max(flush, min(position, flush+protocol.LSN(rapid.Uint64Range(0, 12).Draw(t, "more"))))
