@@ -26,8 +26,9 @@ prints a line for each thing: what it is, what it should be, how to change it.
       --standby 'host=standby user=slotferry dbname=postgres' --url standby:8432
 
 Give the roles that relay and helper use: their privileges are checked. With
---url of a running helper it is also the gate before a switchover: exit status 0
-says that every slot is safe to fail over to.
+--url of a running helper or solo it is also the gate before a switchover: exit
+status 0 says that every slot is safe to fail over to. A relay alone cannot say
+that: with --url, and no helper among those that answer, it fails.
 
 Exit status: 0 when nothing failed (warnings do not count), 1 when something
 did, 2 when nobody was reached. With --nagios it is a plugin's: 1 WARNING when
@@ -52,9 +53,9 @@ type checkDocument struct {
 	Kind     string              `json:"kind"`
 	OK       bool                `json:"ok"` // nothing failed
 	Findings []preflight.Finding `json:"findings"`
-	Slots    statusdoc.Counts    `json:"slots"` // of all --url together
+	Slots    statusdoc.Counts    `json:"slots"`   // of all --url together
+	Helpers  int                 `json:"helpers"` // that answered: where it is 0 nothing is said of slots
 
-	asked   bool    // a helper answered
 	lag     uint64  // most bytes of any slot
 	lagTime float64 // most seconds of any slot
 }
@@ -148,6 +149,7 @@ func (q *inquiry) reached() bool {
 
 func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 	doc := &checkDocument{Kind: checkKind, OK: true, Findings: preflight.Check(q.upstream, q.standby)}
+	var documents []*statusdoc.Document
 	for _, a := range q.answers {
 		if a.err != nil {
 			doc.Findings = append(doc.Findings, preflight.CheckURLFailed(a.URL, a.err)...)
@@ -156,7 +158,9 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
 		doc.Findings = append(doc.Findings, preflight.CheckHoldBack(a.Status.Relay)...)
 		doc.count(a.Status)
+		documents = append(documents, a.Status)
 	}
+	doc.Findings = append(doc.Findings, preflight.CheckGate(documents, q.upstream, q.standby)...)
 	for i := range doc.Findings {
 		f := &doc.Findings[i]
 		f.Value = oneLine(redactor.Redact(f.Value))
@@ -170,7 +174,7 @@ func (doc *checkDocument) count(d *statusdoc.Document) {
 	if d.Helper == nil {
 		return
 	}
-	doc.asked = true
+	doc.Helpers++
 	doc.Slots = doc.Slots.Plus(d.CountSlots())
 	for i := range d.Helper.Slots {
 		s := &d.Helper.Slots[i]

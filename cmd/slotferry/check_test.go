@@ -135,12 +135,53 @@ func TestCheckNamesWrongPassword(t *testing.T) {
 	}
 }
 
+// TestCheckOfARelayAloneIsNoGate: a relay that accepts is ready, and knows nothing of
+// slots on the standby.
+func TestCheckOfARelayAloneIsNoGate(t *testing.T) {
+	alone, ready := serveDocument(t, relayDocument()), helperDocument()
+	ready.Helper.Slots = ready.Helper.Slots[:1]
+	ready.Judge()
+	for _, test := range []struct {
+		urls    []string
+		status  int
+		helpers int
+	}{
+		{[]string{alone}, exitFailed, 0},
+		{[]string{alone, alone}, exitFailed, 0},
+		{[]string{alone, serveDocument(t, ready)}, exitOK, 1},
+	} {
+		args := []string{"check", "--json"}
+		for _, url := range test.urls {
+			args = append(args, "--url", url)
+		}
+		got := execute(t, nil, "", args...)
+		var doc checkDocument
+		if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if got.status != test.status || doc.OK != (test.status == exitOK) || doc.Helpers != test.helpers {
+			t.Errorf("%q: status %d, want %d: %+v", test.urls, got.status, test.status, doc)
+		}
+		if failed := at(t, preflight.Fail, got.stdout); slices.Contains(failed, "helper helper") != (test.helpers == 0) {
+			t.Errorf("%q: failed %q", test.urls, failed)
+		}
+	}
+	got := execute(t, nil, "", "check", "--nagios", "--url", alone)
+	if got.status != nagiosCritical || !strings.HasPrefix(got.stdout, "SLOTFERRY CRITICAL - no helper answered; ") {
+		t.Errorf("plugin: status %d, %s", got.status, got.stdout)
+	}
+	got = execute(t, nil, "", "check", "--url", alone)
+	if got.status != exitFailed || strings.Contains(got.stdout, "no slots") || !strings.Contains(got.stdout, "a relay cannot know") {
+		t.Errorf("status %d, stdout:\n%s", got.status, got.stdout)
+	}
+}
+
 func TestCheckText(t *testing.T) {
 	doc := &checkDocument{Findings: []preflight.Finding{
 		{Level: preflight.OK, Side: preflight.Upstream, Setting: "wal_level", Value: "logical", Want: "logical"},
 		{Level: preflight.Fail, Side: preflight.Standby, Setting: "wal_level", Value: "replica", Want: "logical", Change: "set it", Restart: true},
 		{Level: preflight.Skip, Side: preflight.Helper, Setting: "x", Value: "y"},
-	}, Slots: statusdoc.Counts{Ready: 2, Blocked: 1}}
+	}, Slots: statusdoc.Counts{Ready: 2, Blocked: 1}, Helpers: 1}
 	const want = `
       SERVER    SETTING    VALUE    SHOULD BE
 ok    upstream  wal_level  logical  logical
@@ -159,7 +200,7 @@ To do, in this order:
 		t.Errorf("got:\n%s", got)
 	}
 	// Where all is well and nobody was asked about slots, it leads on.
-	doc.OK, doc.Findings = true, doc.Findings[:1]
+	doc.OK, doc.Findings, doc.Helpers = true, doc.Findings[:1], 0
 	if got := checkText(doc, false); strings.Contains(got, "To do") || !strings.HasSuffix(got, nextSteps) {
 		t.Errorf("got:\n%s", got)
 	}

@@ -14,10 +14,8 @@ import (
 func checkText(doc *checkDocument, color bool) string {
 	t := table.Table{Header: []string{"", "SERVER", "SETTING", "VALUE", "SHOULD BE"}, Color: color}
 	counts := map[preflight.Level]int{}
-	helper := false
 	for _, f := range doc.Findings {
 		counts[f.Level]++
-		helper = helper || f.Side == preflight.Helper
 		word, c := levelWord(f.Level)
 		row := table.Text(word, string(f.Side), f.Setting, f.Value, f.Want)
 		row[0].Color = c
@@ -27,11 +25,11 @@ func checkText(doc *checkDocument, color bool) string {
 	_ = t.Write(&out) // a strings.Builder takes everything
 	fmt.Fprintf(&out, "\n%d ok, %d failed, %d warnings, %d not checked\n",
 		counts[preflight.OK], counts[preflight.Fail], counts[preflight.Warn], counts[preflight.Skip])
-	if helper {
+	if doc.Helpers > 0 {
 		fmt.Fprintln(&out, doc.Slots)
 	}
 	writeToDo(&out, doc.Findings)
-	if !helper && doc.OK {
+	if doc.Helpers == 0 && doc.OK {
 		out.WriteString(nextSteps)
 	}
 	return out.String()

@@ -46,7 +46,7 @@ func nagiosLine(doc *checkDocument) (line string, status int) {
 		status = nagiosWarning
 	}
 	text := doc.Slots.String()
-	if !doc.asked {
+	if doc.Helpers == 0 {
 		text = "no helper asked"
 		if slices.ContainsFunc(doc.Findings, func(f preflight.Finding) bool { return f.Side == preflight.Helper }) {
 			text = "no helper answered"
@@ -75,7 +75,7 @@ func (doc *checkDocument) figures(counts map[preflight.Level]int) string {
 	list := []string{
 		fmt.Sprintf("failed=%d;;;0", counts[preflight.Fail]), fmt.Sprintf("warnings=%d;;;0", counts[preflight.Warn]),
 	}
-	if doc.asked {
+	if doc.Helpers > 0 {
 		list = append(list,
 			fmt.Sprintf("slots_ready=%d;;;0", doc.Slots.Ready), fmt.Sprintf("slots_pending=%d;;;0", doc.Slots.Pending),
 			fmt.Sprintf("slots_blocked=%d;;;0", doc.Slots.Blocked),

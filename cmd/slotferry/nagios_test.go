@@ -19,7 +19,7 @@ func TestNagiosLine(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"all well", checkDocument{Findings: []preflight.Finding{ok, skip}, Slots: statusdoc.Counts{Ready: 2}, asked: true, lag: 4096, lagTime: 1.25}, nagiosOK,
+		{"all well", checkDocument{Findings: []preflight.Finding{ok, skip}, Slots: statusdoc.Counts{Ready: 2}, Helpers: 1, lag: 4096, lagTime: 1.25}, nagiosOK,
 			"SLOTFERRY OK - 2 of 2 slots ready | failed=0;;;0 warnings=0;;;0 slots_ready=2;;;0 slots_pending=0;;;0 slots_blocked=0;;;0 lag=4096B;;;0 lag_time=1.2s;;;0"},
 		{"no helper asked", checkDocument{Findings: []preflight.Finding{ok}}, nagiosOK,
 			"SLOTFERRY OK - no helper asked | failed=0;;;0 warnings=0;;;0"},
