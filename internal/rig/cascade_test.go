@@ -12,8 +12,9 @@ import (
 )
 
 // cascade hangs a third node behind B: relay in front of B, helper beside C,
-// standby C. The relay asks the helper of B which slots are ready there.
-func (p *testPair) cascade() *Node {
+// standby C. The relay asks the helper of B which slots are ready there; flags are
+// more flags of it.
+func (p *testPair) cascade(flags ...string) *Node {
 	p.t.Helper()
 	port := func() string {
 		n, release, err := cluster.FreePort()
@@ -27,8 +28,9 @@ func (p *testPair) cascade() *Node {
 	relayAt, relayHTTP, helperHTTP, server := port(), port(), port(), port()
 	_, serverPort, _ := net.SplitHostPort(server)
 	_, relayPort, _ := net.SplitHostPort(relayAt)
-	c.Relay = newProcess("c-upstream-relay", p.cfg.Binary, p.cfg.Dir, "http://"+relayHTTP, "relay", "--listen", relayAt,
-		"--upstream", p.serverConninfo(p.B), "--helper-url", p.B.Helper.URL(), "--http", relayHTTP)
+	p.ports["c-upstream-relay"], _ = strconv.Atoi(relayPort) // it was made of a number
+	c.Relay = newProcess("c-upstream-relay", p.cfg.Binary, p.cfg.Dir, "http://"+relayHTTP, append([]string{"relay", "--listen", relayAt,
+		"--upstream", p.serverConninfo(p.B), "--helper-url", p.B.Helper.URL(), "--http", relayHTTP}, flags...)...)
 	c.Helper = newProcess("c-helper", p.cfg.Binary, p.cfg.Dir, "http://"+helperHTTP, "helper", "--listen", c.listen,
 		"--upstream", "host=127.0.0.1 user=postgres port="+relayPort, "--state-dir", p.stateDir(c), "--http", helperHTTP,
 		"--standby", fmt.Sprintf("host=127.0.0.1 port=%s user=postgres dbname=postgres", serverPort), "--advance-interval", "1s")

@@ -63,9 +63,9 @@ func (p *holdBackPair) through(n *Node) string {
 		p.ports[n.Name+"-relay"])
 }
 
-// relayStatus reads the status of a node's relay.
-func (p *holdBackPair) relayStatus(ctx context.Context, n *Node) (*relay.Status, error) {
-	raw, err := n.Relay.Document(ctx)
+// relayStatus reads the status of the relay in a process.
+func relayStatus(ctx context.Context, proc *Process) (*relay.Status, error) {
+	raw, err := proc.Document(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +78,11 @@ func (p *holdBackPair) relayStatus(ctx context.Context, n *Node) (*relay.Status,
 	return doc.Relay, nil
 }
 
-// waitHeld waits until the stream of slot sub is held back, and returns how.
-func (p *holdBackPair) waitHeld(n *Node) (found relay.SessionStatus) {
+// waitHeld waits until a relay holds the stream of slot sub back, and returns how.
+func (p *testPair) waitHeld(proc *Process) (found relay.SessionStatus) {
 	p.t.Helper()
 	p.until("the subscriber's stream to be held", func(ctx context.Context) (bool, string) {
-		st, err := p.relayStatus(ctx, n)
+		st, err := relayStatus(ctx, proc)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -170,7 +170,7 @@ func TestStalledStandbyHoldsSubscribers(t *testing.T) {
 			limit := flushed(t, p.A, "b")
 			walsender := activePID(t, p.A)
 			p.insert(p.A, 101, 200)
-			s := p.waitHeld(p.A)
+			s := p.waitHeld(p.A.Relay)
 			if s.Position > limit || s.HoldBack.WaitsFor <= limit || s.HoldBack.Since == nil {
 				t.Errorf("session %+v %+v, and the standby has flushed %v", s, s.HoldBack, limit)
 			}
@@ -179,7 +179,7 @@ func TestStalledStandbyHoldsSubscribers(t *testing.T) {
 			}
 			// Longer than the timeouts of the walsender, in its own messages.
 			p.until("the stream to outlive its timeout", func(ctx context.Context) (bool, string) {
-				age := time.Since(*p.waitHeld(p.A).HoldBack.Since)
+				age := time.Since(*p.waitHeld(p.A.Relay).HoldBack.Since)
 				return age > 7*time.Second, age.String()
 			})
 			if got := activePID(t, p.A); got != walsender {
@@ -245,7 +245,7 @@ func TestFastShutdownWithHeldSubscriber(t *testing.T) {
 		p.network.Blackhole(true)
 		p.network.Cut() // the standby is gone, or the shutdown would wait for it
 		p.insert(p.A, 101, 200)
-		p.waitHeld(p.A)
+		p.waitHeld(p.A.Relay)
 		ended := p.endedStreams(p.A)
 		began := time.Now()
 		if err := p.A.Server.Stop(t.Context(), cluster.Fast); err != nil {
@@ -264,7 +264,7 @@ func TestFastShutdownWithHeldSubscriber(t *testing.T) {
 // endedStreams is how many held streams a node's relay has ended.
 func (p *holdBackPair) endedStreams(n *Node) uint64 {
 	p.t.Helper()
-	st, err := p.relayStatus(p.t.Context(), n)
+	st, err := relayStatus(p.t.Context(), n.Relay)
 	if err != nil {
 		p.t.Fatal(err)
 	}
