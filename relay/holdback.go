@@ -43,6 +43,18 @@ const (
 	HoldShutdown HoldReason = "upstream_shutting_down" // and waits for the subscriber to confirm all
 )
 
+// holdHints say what an operator can do, where a reason lasts that should not.
+var holdHints = map[HoldReason]string{
+	HoldTimeout: "Until the standbys have caught up, its subscriber can be ahead of the next primary.",
+	HoldTooFew:  "Start the standbys that --hold-back names, or change it.",
+	HoldUnlisted: "pg_stat_replication of the server in --slots does not list the stream's walsender. A pooler between relay and server " +
+		"numbers sessions anew: let --upstream name the server itself, and --slots the same one.",
+	HoldUnread: "The relay cannot read the server's walsenders: see slot_source in /status.",
+}
+
+// Hint returns a sentence that says what to do, "" when there is nothing.
+func (r HoldReason) Hint() string { return holdHints[r] }
+
 // holdVerdict is what becomes of a message.
 type holdVerdict uint8
 

@@ -26,6 +26,20 @@ type HoldSlot struct {
 	Ahead uint64 `json:"ahead_bytes"`
 }
 
+// NotHeldBack says how a slot is consumed that hold-back has no hand in, to follow
+// its name; "" for one that has.
+func (s *HoldSlot) NotHeldBack() string {
+	switch {
+	case s.Exempt:
+		return "is exempt"
+	case s.Consumer == ConsumerWalsender:
+		return "is consumed by a connection that bypasses this relay"
+	case s.Consumer == ConsumerSQL:
+		return "is consumed by SQL functions, which cannot be held back"
+	}
+	return ""
+}
+
 // holdSlots says how each slot is consumed: by who has it in use, and, where
 // nobody has, by what was said before and by its position, which moves by itself
 // for no one. ours are the walsenders of this relay's logical sessions.

@@ -39,6 +39,7 @@ type StreamHold struct {
 	Since    *time.Time   `json:"held_since"`
 	Reason   HoldReason   `json:"reason"`
 	By       []string     `json:"held_by"` // who has to flush
+	Hint     string       `json:"hint"`    // what to do, once it has been held for long
 }
 
 func (b *holdBack) status() *HoldBackStatus {
@@ -68,12 +69,15 @@ func (k *heldStream) status() *StreamHold {
 	case g.stream.Exempt:
 		st.State, st.Reason = "exempt", HoldExempt
 	case g.stream.LetGo:
-		st.State, st.Reason = "let_go", HoldTimeout
+		st.State, st.Reason, st.Hint = "let_go", HoldTimeout, HoldTimeout.Hint()
 	case at != protocol.InvalidLSN:
 		since := k.clock.since.UTC()
 		d := k.back.view.Load().decide(g.stream, at)
 		st.State, st.WaitsFor, st.Since, st.Reason = "held", at, &since, d.Reason
 		st.By = append(st.By, d.By...)
+		if time.Since(since) >= heldLong {
+			st.Hint = d.Reason.Hint()
+		}
 	}
 	return st
 }

@@ -131,7 +131,7 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		k.letGo = true
 		k.back.counts.letGo.Add(1)
 		line(log.Warn()).Dur("after", g.stream.Limit).Stringer("standbys", g.view.names).
-			Str("hint", "Until the standbys have caught up, its subscriber can be ahead of the next primary.").
+			Str("hint", HoldTimeout.Hint()).
 			Msg("a logical stream is let go: the standbys have not flushed its next message in time")
 	case !g.stream.LetGo && k.letGo:
 		k.letGo = false
@@ -140,8 +140,11 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 	switch {
 	case held >= heldLong && !k.logged && g.last.Verdict == holdHold:
 		k.logged = true
-		line(log.Warn()).Stringer("waits_for", g.last.At).Strs("by", g.last.By).Str("reason", string(g.last.Reason)).
-			Msg("a logical stream is held back")
+		e := line(log.Warn()).Stringer("waits_for", g.last.At).Strs("by", g.last.By).Str("reason", string(g.last.Reason))
+		if hint := g.last.Reason.Hint(); hint != "" {
+			e = e.Str("hint", hint)
+		}
+		e.Msg("a logical stream is held back")
 	case k.logged && g.waitsFor() == protocol.InvalidLSN:
 		k.logged = false
 		line(log.Info()).Msg("the logical stream goes on")

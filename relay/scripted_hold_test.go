@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/slotferry/slotferry/internal/poll"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -286,5 +288,26 @@ func TestHoldBackTimeout(t *testing.T) {
 		if got := strings.Count(s.log.String(), text); got != want {
 			t.Errorf("%d lines with %q, want %d", got, text, want)
 		}
+	}
+}
+
+// A pooler between relay and server gives sessions numbers of its own, by which the
+// slot source never finds them. Nothing passes, and after a while log and status
+// say what to do.
+func TestWalsenderThatIsNeverListed(t *testing.T) {
+	t.Parallel()
+	s := newHeldScript(t, nil)
+	s.list(standbyPID)
+	s.flush(0x300)
+	s.data("0/200")
+	if st := s.waits(); st.HoldBack.Reason != HoldUnlisted || st.HoldBack.Hint != "" {
+		t.Errorf("at first: %+v", st.HoldBack)
+	}
+	poll.Require(t, 3*heldLong, "the hint", func(context.Context) (bool, string) {
+		st := s.waits()
+		return st.HoldBack.Hint == HoldUnlisted.Hint() && strings.Contains(s.log.String(), HoldUnlisted.Hint()), fmt.Sprintf("%+v", st.HoldBack)
+	})
+	if st := s.waits(); st.HoldBack.Reason != HoldUnlisted || st.Position != 0x100 {
+		t.Errorf("after a while: %+v %+v", st, st.HoldBack)
 	}
 }

@@ -156,7 +156,7 @@ func (q *inquiry) document(redactor *conninfo.Redactor) *checkDocument {
 			continue
 		}
 		doc.Findings = append(doc.Findings, preflight.CheckHelper(a.Status)...)
-		doc.Findings = append(doc.Findings, preflight.CheckHoldBack(a.Status.Relay)...)
+		doc.Findings = append(doc.Findings, preflight.CheckHoldBack(a.Status.Relay, a.Status.Time)...)
 		doc.count(a.Status)
 		documents = append(documents, a.Status)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ func (v *statusView) holdBack(r *relay.Status, now time.Time) {
 		Header: []string{"SESSION", "SLOT", "HOLD-BACK", "POSITION", "WAITS FOR", "HELD BY", "REASON", "HELD FOR"},
 		Right:  []bool{true, false, false, false, false, false, false, true},
 	}
+	var hints []string // each once: streams mostly wait for the same
 	for i := range r.Sessions {
 		s := &r.Sessions[i]
 		if s.HoldBack == nil || s.State != "copy" {
@@ -43,9 +45,15 @@ func (v *statusView) holdBack(r *relay.Status, now time.Time) {
 			strings.Join(s.HoldBack.By, ", "), string(s.HoldBack.Reason), held)
 		row[2].Color = holdColor(s.HoldBack.State)
 		t.Rows = append(t.Rows, row)
+		if h := s.HoldBack; h.Hint != "" && !slices.Contains(hints, string(h.Reason)+": "+h.Hint) {
+			hints = append(hints, string(h.Reason)+": "+h.Hint)
+		}
 	}
 	if len(t.Rows) > 0 {
 		v.table(t)
+	}
+	for _, hint := range hints {
+		v.line("%s", table.Printable(hint))
 	}
 	for i := range h.Slots {
 		if text := notHeldBack(&h.Slots[i]); text != "" {
@@ -78,15 +86,8 @@ func holdColor(state string) table.Color {
 // notHeldBack says how a slot is consumed that hold-back has no hand in; "" for one
 // that has.
 func notHeldBack(s *relay.HoldSlot) string {
-	how := ""
-	switch {
-	case s.Exempt:
-		how = "is exempt"
-	case s.Consumer == relay.ConsumerWalsender:
-		how = "is consumed by a connection that bypasses this relay"
-	case s.Consumer == relay.ConsumerSQL:
-		how = "is consumed by SQL functions, which cannot be held back"
-	default:
+	how := s.NotHeldBack()
+	if how == "" {
 		return ""
 	}
 	if s.Ahead > 0 {

@@ -107,6 +107,7 @@ func relayDocument() statusdoc.Document {
 			Sessions: []relay.SessionStatus{
 				session(2, "orders", relay.StreamHold{State: "held", WaitsFor: 0x380, Since: &since, Reason: relay.HoldBehind, By: []string{"s1", "s2"}}),
 				session(3, "free", relay.StreamHold{State: "exempt", Reason: relay.HoldExempt}),
+				session(4, "pooled", relay.StreamHold{State: "held", WaitsFor: 0x380, Since: &since, Reason: relay.HoldUnlisted, Hint: relay.HoldUnlisted.Hint()}),
 			},
 		},
 	}
@@ -120,9 +121,11 @@ func TestStatusOfHoldBack(t *testing.T) {
 standby s1, flushed 0/300, streaming
 standby phys, flushed 0/100, catching up
 standby without a name that the role may see, flushed 0/200, streaming
-SESSION  SLOT    HOLD-BACK  POSITION  WAITS FOR  HELD BY  REASON          HELD FOR
-      2  orders  held       0/300     0/380      s1, s2   standby_behind       12s
+SESSION  SLOT    HOLD-BACK  POSITION  WAITS FOR  HELD BY  REASON                HELD FOR
+      2  orders  held       0/300     0/380      s1, s2   standby_behind             12s
       3  free    exempt     0/300     -                   exempt
+      4  pooled  held       0/300     0/380               walsender_not_listed       12s
+walsender_not_listed: pg_stat_replication of the server in --slots does not list the stream's walsender. A pooler between relay and server numbers sessions anew: let --upstream name the server itself, and --slots the same one.
 not held back: slot audit is consumed by a connection that bypasses this relay, its consumer is ahead of the standbys by 512 B
 not held back: slot polled is consumed by SQL functions, which cannot be held back
 not held back: slot free is exempt
@@ -133,6 +136,10 @@ not held back: slot free is exempt
 	checked := execute(t, nil, "", "check", "--url", serveDocument(t, relayDocument()))
 	if !strings.Contains(checked.stdout, `hold-back of slot "audit"`) || strings.Count(checked.stdout, "FAIL") != 1 {
 		t.Errorf("check: status %d, stdout:\n%s", checked.status, checked.stdout)
+	}
+	plugin := execute(t, nil, "", "check", "--nagios", "--url", serveDocument(t, relayDocument()))
+	if !strings.Contains(plugin.stdout, `upstream hold-back of slot "audit" is walsender`) || plugin.status != nagiosWarning {
+		t.Errorf("check --nagios: status %d, stdout:\n%s", plugin.status, plugin.stdout)
 	}
 }
 

@@ -1,17 +1,24 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/slotferry/slotferry/internal/human"
 	"github.com/slotferry/slotferry/protocol"
 	"github.com/slotferry/slotferry/relay"
 )
 
+// heldLong is how long a stream waits until that is worth a word; the relay's log
+// has one then, too.
+const heldLong = 10 * time.Second
+
 // CheckHoldBack turns what a running relay knows of hold-back into findings: slots
 // whose subscribers are not held back, and streams that wait or were let go. A relay
-// that holds nothing back gives none.
-func CheckHoldBack(r *relay.Status) []Finding {
+// that holds nothing back gives none. now is the status's time.
+func CheckHoldBack(r *relay.Status, now time.Time) []Finding {
 	if r == nil || r.HoldBack == nil {
 		return nil
 	}
@@ -42,12 +49,26 @@ func CheckHoldBack(r *relay.Status) []Finding {
 		l.should(false, f)
 	}
 	for i := range r.Sessions {
-		if s := r.Sessions[i].HoldBack; s != nil && s.State == "let_go" {
-			l.should(false, Finding{
-				Setting: fmt.Sprintf("hold-back of slot %q", s.Slot), Value: "let go after --hold-back-timeout", Want: "held back",
-				Change: "Its subscriber can be ahead of the next primary. See which standby does not flush.",
-			})
+		s := r.Sessions[i].HoldBack
+		if s == nil {
+			continue
 		}
+		f := Finding{Setting: fmt.Sprintf("hold-back of slot %q", s.Slot)}
+		switch {
+		case s.State == "let_go":
+			f.Value, f.Want = "let go after --hold-back-timeout", "held back"
+			f.Change = "Its subscriber can be ahead of the next primary. See which standby does not flush."
+		case s.State == "held" && s.Since != nil && now.Sub(*s.Since) >= heldLong:
+			f.Value = fmt.Sprintf("held for %s: %s", human.Duration(now.Sub(*s.Since)), s.Reason)
+			if len(s.By) > 0 {
+				f.Value += " (" + strings.Join(s.By, ", ") + ")"
+			}
+			f.Want = "held for moments"
+			f.Change = cmp.Or(s.Hint, "See why these standbys do not flush: pg_stat_replication of the upstream.")
+		default:
+			continue
+		}
+		l.should(false, f)
 	}
 	return l.all
 }

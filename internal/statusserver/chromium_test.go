@@ -214,10 +214,18 @@ func pleasant() *state {
 // relayDocument is of a relay with a standby, a helper and a backup behind it.
 func relayDocument() statusdoc.Document {
 	now := time.Now()
+	moment, long := now.Add(-3*time.Second), now.Add(-5*time.Minute)
 	return statusdoc.Document{
 		Version: "v1.0.0", Command: "relay", Host: "db1", Started: now.Add(-26 * time.Hour), Upstream: "127.0.0.1:5432",
 		Relay: &relay.Status{
 			Mode: relay.ModeSplice, Listen: []string{"0.0.0.0:6432"}, Upstream: []string{"127.0.0.1:5432"}, Accepted: 12, Failed: 1,
+			HoldBack: &relay.HoldBackStatus{Standbys: "ANY 1 (db2, db3)", Known: true, Position: 0x16B374D848,
+				Connected: []relay.Standby{{ApplicationName: "db2", Flush: 0x16B374D848, Streaming: true, Relayed: true}, {ApplicationName: "db3", Flush: 0x16A0000000}},
+				Slots: []relay.HoldSlot{
+					{Name: "orders", Consumer: relay.ConsumerRelay, PID: 1}, {Name: "pooled", Consumer: relay.ConsumerRelay, PID: 2},
+					{Name: "audit", Consumer: relay.ConsumerWalsender, PID: 3, ConfirmedFlushLSN: 0x16B374F848, Ahead: 0x2000},
+					{Name: "etl_exempt", Consumer: relay.ConsumerRelay, PID: 4, Exempt: true}, {Name: "unused"},
+				}},
 			SlotSource: &relay.SlotSourceStatus{Connected: true, Upstream: "127.0.0.1:5432", SystemIdentifier: 7523094288207667809, TimelineID: 3,
 				Slots: 3, LastMessage: now},
 			Sessions: []relay.SessionStatus{
@@ -226,6 +234,16 @@ func relayDocument() statusdoc.Document {
 						Slots: []protocol.SlotReport{{Name: "a", State: "ready"}, {Name: "b", State: "pending"}}}},
 				{ID: 2, Kind: relay.KindPhysical, State: "streaming", ApplicationName: "db3", User: "repl", Downstream: "10.0.0.3:51230",
 					Started: now.Add(-2 * time.Hour), Position: 0x16B374D848},
+				{ID: 4, Kind: relay.KindLogical, State: "copy", ApplicationName: "orders", User: "app", Downstream: "10.0.1.1:40001", Started: now.Add(-time.Hour),
+					Position: 0x16B374D848, HoldBack: &relay.StreamHold{Slot: "orders", State: "held", WaitsFor: 0x16B374DA10, Since: &moment,
+						Reason: relay.HoldBehind, By: []string{"db2", "db3"}}},
+				{ID: 5, Kind: relay.KindLogical, State: "copy", ApplicationName: "pooled", User: "app", Downstream: "10.0.1.2:40001", Started: now.Add(-time.Hour),
+					Position: 0x16B3740000, HoldBack: &relay.StreamHold{Slot: "pooled", State: "held", WaitsFor: 0x16B3740100, Since: &long,
+						Reason: relay.HoldUnlisted, Hint: relay.HoldUnlisted.Hint()}},
+				{ID: 6, Kind: relay.KindLogical, State: "copy", ApplicationName: hostile, User: "app", Downstream: "10.0.1.3:40001", Started: now.Add(-time.Hour),
+					Position: 0x16B374D848, HoldBack: &relay.StreamHold{Slot: "etl_exempt", State: "exempt", Reason: relay.HoldExempt}},
+				{ID: 7, Kind: relay.KindLogical, State: "copy", ApplicationName: "reports", User: "app", Downstream: "10.0.1.4:40001", Started: now.Add(-time.Hour),
+					Position: 0x16B374D848, HoldBack: &relay.StreamHold{Slot: "reports", State: "passing"}},
 				{ID: 3, Kind: relay.KindPhysical, State: "busy", ApplicationName: hostile, User: "backup", Downstream: "10.0.0.9:39000", Started: now},
 			},
 		},
@@ -322,7 +340,7 @@ func TestPageOnAPhoneAtNight(t *testing.T) {
 		}
 	}
 	shown.change(func(d *statusdoc.Document) { *d = relayDocument() })
-	b.until(t, "the page of a relay", `document.querySelectorAll("#sessions tbody tr").length === 3 && document.getElementById("slots").offsetHeight === 0`)
+	b.until(t, "the page of a relay", `document.querySelectorAll("#sessions tbody tr").length === 7 && document.getElementById("slots").offsetHeight === 0`)
 	for _, width := range []int64{320, 800, 1280} {
 		b.do(t, chromedp.EmulateViewport(width, 900))
 		if over := eval[int](t, b, sideways); over > 0 {

@@ -36,7 +36,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // sectionNames are the parts of the page that change, in the order they are on it.
-var sectionNames = []string{"summary", "topology", "slots", "lag", "promotion", "sessions"}
+var sectionNames = []string{"summary", "topology", "slots", "hold-back", "lag", "promotion", "sessions"}
 
 // maxRows bounds the tables: /status has the rest.
 const maxRows = 200
@@ -54,6 +54,7 @@ type pageData struct {
 	Chart    *chart
 	NoNews   string // of slot messages, "" when they come
 	HasSlots bool
+	HoldBack *holdPage // nil: no stream is held back
 }
 
 // pageWriter writes the page, whole or in sections.
@@ -74,7 +75,7 @@ func (p *pageWriter) look() statusdoc.Document {
 }
 
 func (p *pageWriter) data(d *statusdoc.Document) *pageData {
-	data := &pageData{Document: *d, Now: d.Time, Nodes: topology(d)}
+	data := &pageData{Document: *d, Now: d.Time, Nodes: topology(d), HoldBack: hold(d)}
 	data.System, data.Timeline = d.System()
 	if d.Helper == nil {
 		return data
