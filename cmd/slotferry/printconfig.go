@@ -80,6 +80,9 @@ func (v *value) lines(name string) []configLine {
 	var values []string
 	for _, text := range v.text {
 		shown := conninfo.WithoutSecrets(text)
+		if strings.HasSuffix(name, "url") {
+			shown = withoutUser(shown)
+		}
 		if shown != text {
 			source += ", password left out"
 		}

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -31,58 +29,6 @@ func get(t *testing.T, d *daemon, path string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
-}
-
-// TestNoSecretIsShown gives passwords in every way there is and looks
-// everywhere a person could.
-func TestNoSecretIsShown(t *testing.T) {
-	const secret = "hunter2hunter2"
-	nobody := freeAddr(t)
-	host, port, _ := strings.Cut(nobody, ":")
-	kv := fmt.Sprintf("host=%s port=%s user=repl sslmode=disable", host, port)
-	for _, test := range []struct{ name, conninfo, env string }{
-		{"keyword", kv + " password = '" + secret + "'", ""},
-		{"uri", "postgres://repl:" + secret + "@" + nobody + "/postgres?sslmode=disable", ""},
-		{"environment", kv, "PGPASSWORD=" + secret},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			solo := start(t, []string{test.env}, "solo", "--listen", "127.0.0.1:0", "--upstream", test.conninfo,
-				"--standby", test.conninfo, "--state-dir", t.TempDir())
-			solo.document(t, "both to be refused", func(d *statusdoc.Document) bool {
-				return d.Source() != nil && d.Source().Error != "" && d.Helper.Reason == decoder.ReasonStandbyUnreachable &&
-					d.Helper.Detail != "not looked at yet"
-			})
-			seen := map[string]string{"log": solo.output()}
-			for _, path := range []string{"/", "/status", "/readyz", "/livez", "/metrics"} {
-				_, seen[path] = get(t, solo, path)
-			}
-			cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", solo.cmd.Process.Pid))
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen["process title"] = string(cmdline)
-			for where, text := range seen {
-				if strings.Contains(text, secret) || text == "" {
-					t.Errorf("%s shows it, or nothing:\n%s", where, text)
-				}
-			}
-			if !strings.Contains(string(cmdline), "--state-dir") {
-				t.Errorf("the process title is %q", cmdline)
-			}
-		})
-	}
-	// What is refused at once shows it no more.
-	for _, conninfo := range []string{
-		"host=a port=x password=" + secret, "password='" + secret, "postgres://u:" + secret + "/x@h:y/", "postgres://u:" + secret + "%zz@h/",
-	} {
-		for _, command := range []string{"relay", "helper", "solo", "check"} {
-			got := execute(t, nil, "", command, "--upstream", conninfo)
-			if all := got.stdout + got.stderr; got.status == exitOK || strings.Contains(all, secret) || strings.Contains(all, secret[:8]) {
-				t.Errorf("%s: status %d\n%s", command, got.status, all)
-			}
-		}
-	}
 }
 
 // TestWrongPassword uses a server that asks for one: both sides say so, with what

@@ -229,9 +229,17 @@ func (s *settings) client(url string) *statusdoc.Client {
 func (s *settings) url(name, value string) string {
 	u, err := statusdoc.ParseURL(value)
 	if err != nil {
-		s.problem(name, "Write the address given to --http there, for example http://127.0.0.1:8432.", fmt.Errorf("%q: %w", value, err))
+		s.problem(name, "Write the address given to --http there, for example http://127.0.0.1:8432.", fmt.Errorf("%q: %w", withoutUser(value), err))
 	}
 	return u
+}
+
+// withoutUser is a URL without the user and the password that must not be in it.
+func withoutUser(url string) string {
+	if at := strings.LastIndexByte(url, '@'); at >= 0 {
+		return "..." + url[at:]
+	}
+	return url
 }
 
 // stateDir reads the state directory, makes it if need be, and tries to write.

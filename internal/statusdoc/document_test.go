@@ -155,9 +155,9 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("ParseURL(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "ftp://h", "http://", "http://h:x", "\x7f"} {
-		if got, err := ParseURL(text); err == nil {
-			t.Errorf("ParseURL(%q) = %q", text, got)
+	for _, text := range []string{"", "ftp://h", "http://", "http://h:x", "\x7f", "http://u:secret@h:1/", "u:secret@h:1", "http://u:secret@h:x/"} {
+		if got, err := ParseURL(text); err == nil || strings.Contains(err.Error(), "secret@") {
+			t.Errorf("ParseURL(%q) = %q, %v", text, got, err)
 		}
 	}
 }

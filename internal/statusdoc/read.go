@@ -95,7 +95,8 @@ func (e *UnreachableError) Hint() string {
 }
 
 // ParseURL completes the address of a status server: a scheme and a path may be
-// left out.
+// left out. One with a password in it is refused, since addresses are shown. An error
+// does not repeat the text.
 func ParseURL(text string) (string, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -106,6 +107,8 @@ func ParseURL(text string) (string, error) {
 		return "", errors.New("not a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", fmt.Errorf("its scheme is %q, not http or https", u.Scheme)
+	case u.User != nil:
+		return "", errors.New("it has a user or a password in it: a secret belongs into a token file")
 	case u.Host == "":
 		return "", errors.New("it has no host")
 	}
