@@ -78,7 +78,10 @@ func newTestPair(t *testing.T, major int, mode Mode) *testPair {
 // newTestPairOf fills in what all tests have in common.
 func newTestPairOf(t *testing.T, major int, cfg Config) *testPair {
 	t.Helper()
-	cfg.Bin, cfg.Binary, cfg.Dir = clustertest.Bin(t, major), build(t), t.TempDir()
+	cfg.Bin = clustertest.Bin(t, major)
+	if cfg.Binary == "" {
+		cfg.Binary, cfg.Dir = build(t), t.TempDir()
+	}
 	p, err := NewPair(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
