@@ -3,9 +3,6 @@ package relay
 import (
 	"fmt"
 	"net"
-	"os"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -236,72 +233,4 @@ func TestHalfClose(t *testing.T) {
 		st := s.relay.Status()
 		return len(st.Sessions) == 0, fmt.Sprintf("%+v", st)
 	})
-}
-
-// Neither goroutines nor file descriptors are left behind, whichever side dies
-// and whenever.
-func TestKillCyclesLeaveNothing(t *testing.T) {
-	source := testSource(t)
-	publishSlots(t, source, 1, 1)
-	s := newScripted(t, Config{Mode: ModeSplice, Slots: source, DrainTimeout: 100 * time.Millisecond})
-	var left []net.Conn
-	cycle := func(i int) {
-		pairs := marked
-		if i%2 == 0 {
-			pairs = []string{"user", "a", "replication", "true"}
-		}
-		downstream, upstream := s.stream(pairs...)
-		publishSlots(t, source, uint64(i+2), 1)
-		f := walFrame(0x3000000, 2000)
-		_, _ = upstream.conn.Write(f[:i*7%len(f)])
-		first, second := downstream.conn, upstream.conn
-		if i%3 == 0 {
-			first, second = second, first
-		}
-		if i%5 == 0 {
-			_ = first.(*net.TCPConn).SetLinger(0) // a reset
-		}
-		_ = first.Close()
-		if i%4 != 0 {
-			_ = second.Close()
-		} else {
-			left = append(left, second) // only the relay can end this one
-		}
-	}
-	settle := func(what string, ok func(goroutines, fds int) bool) (goroutines, fds int) {
-		eventually(t, what, func() (bool, string) {
-			if len(s.relay.Status().Sessions) == 0 {
-				for _, conn := range left {
-					_ = conn.Close()
-				}
-				left = nil
-			}
-			goroutines, fds = runtime.NumGoroutine(), openFiles(t)
-			return len(s.relay.Status().Sessions) == 0 && ok(goroutines, fds),
-				fmt.Sprintf("%d goroutines, %d fds, %d sessions", goroutines, fds, len(s.relay.Status().Sessions))
-		})
-		return goroutines, fds
-	}
-	cycle(1)
-	goroutines, fds := settle("a baseline", func(int, int) bool { return true })
-	const n = 1000
-	for i := range n {
-		cycle(i)
-	}
-	settle("the baseline again", func(g, f int) bool { return g <= goroutines+2 && f <= fds+2 })
-	if st := s.relay.Status(); st.Accepted != n+1 {
-		t.Errorf("accepted %d", st.Accepted)
-	}
-	if strings.Contains(s.log.String(), "panic") {
-		t.Error(s.log.String())
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip("no /proc")
-	}
-	return len(list)
 }
