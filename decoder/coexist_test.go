@@ -107,7 +107,7 @@ func TestBesideAnotherSlotManager(t *testing.T) {
 				}
 				return false, "not there"
 			})
-			rows, err := readLedgerRows(p.dir)
+			rows, _, err := readLedger(p.dir)
 			if _, ours := rows.Slots[slot]; err != nil || ours {
 				t.Errorf("%s is in the ledger: %t, %v", slot, ours, err)
 			}

@@ -12,6 +12,13 @@ import (
 // subscribers' and not a helper's to drop.
 var ErrNotStandby = errors.New("the server is not a standby: its slots are their subscribers'")
 
+// What keeps DropAll from knowing which slots are the helper's. It must not be told
+// from a standby without any by silence.
+var (
+	ErrNoLedger  = errors.New("no helper has run with this state directory: it has no ledger")
+	ErrOtherNode = errors.New("the ledger in this state directory is another node's")
+)
+
 // DropAll drops every slot on the standby that the ledger says is the helper's,
 // for taking slotferry out of service. It returns the names of those it dropped.
 // What it cannot drop is named in the error, and stays in the ledger: calling it
@@ -33,6 +40,9 @@ func DropAll(ctx context.Context, cfg Config) (dropped []string, err error) {
 	if !h.standby.InRecovery {
 		return nil, ErrNotStandby
 	}
+	if err := h.ownLedger(); err != nil {
+		return nil, err
+	}
 	if err := h.openLedger(); err != nil {
 		return nil, err
 	}
@@ -50,6 +60,22 @@ func DropAll(ctx context.Context, cfg Config) (dropped []string, err error) {
 		errs = append(errs, err)
 	}
 	return dropped, errors.Join(errs...)
+}
+
+// ownLedger says why the ledger cannot be gone by. It changes nothing: opened, a
+// ledger of another node would be set aside.
+func (h *Helper) ownLedger() error {
+	body, found, err := readLedger(h.cfg.StateDir)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return ErrNoLedger
+	}
+	if why := body.foreignTo(h.identity()); why != "" {
+		return fmt.Errorf("%w: %s", ErrOtherNode, why)
+	}
+	return nil
 }
 
 // dropOwned drops the slot of one row, and then the row. A slot that is not there,

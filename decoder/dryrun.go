@@ -11,7 +11,7 @@ import (
 // Deliver brings, until the context ends. A ledger that is there is read.
 func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 	defer h.shutdown()
-	rows, err := readLedgerRows(h.cfg.StateDir)
+	rows, found, err := readLedger(h.cfg.StateDir)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -34,6 +34,9 @@ func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 	h.node = h.identity()
 	if why := rows.foreignTo(h.node); why != "" {
 		rows.Slots = nil
+		if found {
+			h.log.Warn().Str("detail", why).Str("hint", otherNodeHint).Msg("ledger is not of this node and is left out")
+		}
 	}
 	h.ledger = &Ledger{body: rows}
 	for name, row := range rows.Slots {

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Standby     string         // conninfo of the standby
 	StateDir    string         // where the ledger lives
-	Host        string         // name of this machine, part of the ledger's identity
+	Host        string         // name of this machine, the same after a restart: part of the ledger's identity
 	MaxSessions int            // sessions on the standby for steps, beside the two of the helper itself; 0: 4
 	Settings    Settings       // zero: DefaultSettings
 	Logger      zerolog.Logger // zero: silent

@@ -25,7 +25,7 @@ const (
 type NodeIdentity struct {
 	SystemIdentifier uint64 `json:"system_identifier,string"`
 	DataDirectory    string `json:"data_directory"`
-	Host             string `json:"host"` // name of the machine, as the server's own files cannot tell it
+	Host             string `json:"host"` // name of the machine, Config.Host, as the server's own files cannot tell it
 }
 
 // Ledger is the helper's record of the slots that are its own. It is written
@@ -77,16 +77,17 @@ func OpenLedger(dir string, node NodeIdentity) (l *Ledger, setAside string, err 
 	return l, fmt.Sprintf("ledger renamed to %s: %s", filepath.Base(aside), why), l.write()
 }
 
-// readLedgerRows reads the ledger in dir without touching it; none is an empty one.
-func readLedgerRows(dir string) (ledgerBody, error) {
+// readLedger reads the ledger in dir, if there is one, without touching it.
+func readLedger(dir string) (body ledgerBody, found bool, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ledgerFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return ledgerBody{}, nil
+		return ledgerBody{}, false, nil
 	case err != nil:
-		return ledgerBody{}, fmt.Errorf("read ledger: %w", err)
+		return ledgerBody{}, false, fmt.Errorf("read ledger: %w", err)
 	}
-	return parseLedger(raw)
+	body, err = parseLedger(raw)
+	return body, true, err
 }
 
 // parseLedger reads a ledger file. Nothing of a file with an error is believed.

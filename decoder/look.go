@@ -98,6 +98,9 @@ func otherNode(was, now NodeIdentity) error {
 		now.DataDirectory, now.SystemIdentifier, was.DataDirectory, was.SystemIdentifier)
 }
 
+// otherNodeHint is for a ledger that is not believed.
+const otherNodeHint = "If it is this node's, its name has changed, as a container's does: give --node-name. Slots on the standby are taken over, and may have to wait until their subscribers go on."
+
 func (h *Helper) openLedger() error {
 	h.node = h.identity()
 	ledger, setAside, err := OpenLedger(h.cfg.StateDir, h.node)
@@ -106,7 +109,7 @@ func (h *Helper) openLedger() error {
 	}
 	h.ledger = ledger
 	if setAside != "" {
-		h.log.Warn().Str("detail", setAside).Msg("ledger is not of this node and was set aside")
+		h.log.Warn().Str("detail", setAside).Str("hint", otherNodeHint).Msg("ledger is not of this node and was set aside")
 	} else {
 		h.recallPromotion()
 	}

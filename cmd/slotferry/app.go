@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 )
@@ -12,8 +13,7 @@ import (
 // usage errors, and to guess are all switched off: checkArgs has looked at the
 // arguments before, and report prints what went wrong.
 func newApp(std streams) *cli.App {
-	cli.HelpPrinter = printHelp
-	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text", DisableDefaultText: true}
+	setHelp()
 	app := &cli.App{
 		Name:        "slotferry",
 		Usage:       "logical replication slots that survive a failover to a physical standby",
@@ -34,6 +34,12 @@ func newApp(std streams) *cli.App {
 	prepare(app.Commands)
 	return app
 }
+
+// setHelp sets what urfave/cli has as globals only.
+var setHelp = sync.OnceFunc(func() {
+	cli.HelpPrinter = printHelp
+	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text", DisableDefaultText: true}
+})
 
 const appDescription = `A relay in front of the primary sends the state of its logical slots along
 with physical replication; a helper beside the standby keeps the same slots

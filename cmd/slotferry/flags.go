@@ -83,6 +83,7 @@ func standbyFlags() []cli.Flag {
 	return []cli.Flag{
 		text("standby", "", "`CONNINFO` of the standby; the role needs LOGIN, REPLICATION and pg_monitor, and may connect to every slot's database"),
 		text("state-dir", "", "`DIRECTORY` where the helper remembers which slots are its own; one for each standby, kept across restarts"),
+		text("node-name", "", "`NAME` of the machine that the standby is on, the same after every restart: only so the helper knows its slots again. Default: the host name, which is another one for each container"),
 		text("max-sessions", "4", "use at most `N` sessions on the standby to create and advance slots, beside two of the helper's own"),
 		text("advance-interval", "5s", "advance a slot at most every `DURATION`; a longer one saves reading WAL, and lets a subscriber get more a second time after failover"),
 		yes("restore-failover", "after a promotion set failover on the slots whose upstream slot had it (17 and newer): a slot made here never has it by itself"),

@@ -34,7 +34,7 @@ to, not before: "slotferry status" says which are, and why others are not.`,
 		Flags: join([]cli.Flag{
 			texts("listen", "accept the walreceiver's connection on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT; repeatable. Default: off, the standby streams from the relay itself"),
 			text("upstream", "", "`CONNINFO` of the relay; several hosts are tried in order"),
-			yes("drop-all", "drop every slot that a helper with this --state-dir has made on the standby, and end: to take slotferry out of service. --upstream is not needed"),
+			yes("drop-all", "drop every slot that a helper with this --state-dir and --node-name has made on the standby, and end: to take slotferry out of service. --upstream is not needed"),
 		}, standbyFlags(), onceFlags(), proxyFlags(), processFlags(), configFlags()),
 		Action: runHelper,
 	}
@@ -97,6 +97,7 @@ func (s *settings) helper() decoder.Config {
 		Standby: s.conninfo("standby", true), StateDir: s.stateDir(), MaxSessions: s.number("max-sessions", 1, 1000),
 		Settings: decoder.DefaultSettings(), RestoreFailover: s.c.Bool("restore-failover"),
 	}
+	s.checkNodeName()
 	cfg.Settings.AdvanceInterval = s.duration("advance-interval", 100*time.Millisecond, time.Hour)
 	cfg.Settings.AnchorBudget = protocol.LSN(s.size("anchor-budget", 16<<20))
 	cfg.Settings.RetainBudget = protocol.LSN(s.size("retain-budget", 16<<20))

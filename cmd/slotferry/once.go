@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -33,11 +32,10 @@ func runDropAll(c *cli.Context) error {
 	if err := s.err(); err != nil {
 		return err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("read the name of this machine: %w", err)
+	var err error
+	if cfg.Host, err = s.host(); err != nil {
+		return err
 	}
-	cfg.Host = host
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	dropped, err := decoder.DropAll(ctx, cfg)
@@ -49,6 +47,11 @@ func runDropAll(c *cli.Context) error {
 	switch {
 	case errors.Is(err, decoder.ErrStateDirInUse):
 		return withHint(err, "Stop the helper first: it would make the slots again.")
+	case errors.Is(err, decoder.ErrOtherNode):
+		return withHint(err, "Nothing was dropped. Give the --node-name (default: the host name) and the --standby that the helper had. If they are right, "+
+			"the slots are to be dropped by hand: SELECT pg_drop_replication_slot('name').")
+	case errors.Is(err, decoder.ErrNoLedger):
+		return withHint(err, "Nothing was dropped. Give the --state-dir that the helper had.")
 	case errors.Is(err, decoder.ErrNotStandby):
 		return withHint(err, "Drop what is not needed there by hand: SELECT pg_drop_replication_slot('name').")
 	case errors.As(err, &server) && server.Code == "3D000":

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +24,7 @@ import (
 type process struct {
 	command  string
 	started  time.Time
-	host     string
+	host     string // or --node-name
 	log      zerolog.Logger
 	level    *logLevel
 	redactor *conninfo.Redactor
@@ -89,9 +88,9 @@ func newProcess(s *settings, read func(*settings)) (*process, error) {
 	if s.look {
 		return nil, errPrinted
 	}
-	host, err := os.Hostname()
+	host, err := s.host()
 	if err != nil {
-		return nil, fmt.Errorf("read the name of this machine: %w", err)
+		return nil, err
 	}
 	p := &process{
 		command: s.c.Command.Name, started: time.Now(), host: host,

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
@@ -265,6 +267,28 @@ func (s *settings) stateDir() string {
 	}
 	_, _ = f.Close(), os.Remove(f.Name()) // it was only tried
 	return dir
+}
+
+// checkNodeName refuses what would not stay one word in a line of text.
+func (s *settings) checkNodeName() {
+	name := s.c.String("node-name")
+	if name != strings.TrimSpace(name) || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
+		s.problem("node-name", "Any text without spaces at its ends and control characters will do: the name of the standby's machine, or of its instance.",
+			fmt.Errorf("%q is not a name", name))
+	}
+}
+
+// host is the name of the machine: as it was given, where the command has such a
+// setting, else as the operating system has it.
+func (s *settings) host() (string, error) {
+	if name := s.c.String("node-name"); name != "" {
+		return name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", withHint(fmt.Errorf("read the name of this machine: %w", err), "Give --node-name, where the command has it.")
+	}
+	return name, nil
 }
 
 func (s *settings) logLevel() zerolog.Level {

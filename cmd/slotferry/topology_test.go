@@ -133,6 +133,7 @@ func TestSolo(t *testing.T) {
 		solo := start(t, []string{
 			"SLOTFERRY_LISTEN=" + addr, "SLOTFERRY_UPSTREAM=" + primary.Conninfo("postgres"),
 			"SLOTFERRY_STANDBY=" + standby.Conninfo("postgres"), "SLOTFERRY_STATE_DIR=" + state,
+			"SLOTFERRY_NODE_NAME=db2, rack 7",
 		}, "solo")
 		solo.document(t, "an anchor", anchorLive)
 		passed(t, primary)
@@ -140,8 +141,9 @@ func TestSolo(t *testing.T) {
 		if d.Source() == nil || !d.Source().Connected {
 			t.Errorf("slot source is %+v", d.Source())
 		}
-		if _, err := os.Stat(filepath.Join(state, "ledger.json")); err != nil {
-			t.Error(err)
+		raw, err := os.ReadFile(filepath.Join(state, "ledger.json"))
+		if err != nil || !strings.Contains(string(raw), `"host": "db2, rack 7"`) || d.Host != "db2, rack 7" {
+			t.Errorf("%v, ledger %s, host %q", err, raw, d.Host)
 		}
 		stopsCleanly(t, solo)
 	})

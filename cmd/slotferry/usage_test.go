@@ -92,6 +92,8 @@ func TestUsageErrors(t *testing.T) {
 		{"hold-back settings without it", nil, []string{
 			"relay", "--listen", "127.0.0.1:0", "--upstream", "host=a", "--hold-back-exempt", "x", "--hold-back-timeout", "1s",
 		}, []string{"--hold-back-exempt: it has no meaning without --hold-back", "--hold-back-timeout: it has no meaning without --hold-back"}},
+		{"a name that is no word", nil, []string{"helper", "--upstream", "host=a", "--standby", "host=b", "--state-dir", t.TempDir(), "--node-name", "a\nb"},
+			[]string{`--node-name: "a\nb" is not a name`}},
 		{"nothing to check", nil, []string{"check"}, []string{"nothing to check"}},
 		{"bad check", nil, []string{"check", "--upstream", "x", "--standby", "y", "--url", "ftp://z"}, []string{"--upstream: ", "--standby: ", "--url: "}},
 		{"no url", nil, []string{"status"}, []string{"--url is needed"}},

@@ -41,6 +41,20 @@ func TestDryRunAndDropAll(t *testing.T) {
 			t.Error("a dry run has made a slot")
 		}
 
+		// A ledger that is not this node's says nothing of its slots, and is still there.
+		out, code = p.run(p.B, "helper", "--drop-all", "--node-name", "another")
+		if code != 1 || !strings.Contains(out, "another node's") || !strings.Contains(out, "--node-name") || !exists(t, p.B, "one") {
+			t.Errorf("under another name: status %d, %s", code, out)
+		}
+		out, code = p.run(p.B, "helper", "--dry-run", "--node-name", "another", "--upstream", p.RelayConninfo(p.B))
+		if code != 0 || !strings.Contains(out, "ledger is not of this node and is left out") {
+			t.Errorf("dry run under another name: status %d, %s", code, out)
+		}
+		out, code = p.runIn(p.B, t.TempDir(), "helper", "--drop-all")
+		if code != 1 || !strings.Contains(out, "has no ledger") || !exists(t, p.B, "one") {
+			t.Errorf("with another state directory: status %d, %s", code, out)
+		}
+
 		out, code = p.run(p.B, "helper", "--drop-all")
 		if code != 0 || !strings.Contains(out, "dropped one\ndropped two\n") {
 			t.Errorf("drop all: status %d, %s", code, out)
@@ -59,7 +73,13 @@ func TestDryRunAndDropAll(t *testing.T) {
 // run runs a command of the binary with a node's helper's settings to its end.
 func (p *testPair) run(n *Node, args ...string) (output string, status int) {
 	p.t.Helper()
-	args = append(args, "--standby", p.serverConninfo(n), "--state-dir", p.stateDir(n))
+	return p.runIn(n, p.stateDir(n), args...)
+}
+
+// runIn is run with another state directory.
+func (p *testPair) runIn(n *Node, stateDir string, args ...string) (output string, status int) {
+	p.t.Helper()
+	args = append(args, "--standby", p.serverConninfo(n), "--state-dir", stateDir)
 	out, err := exec.CommandContext(p.t.Context(), p.cfg.Binary, args...).CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); ok {
 		return string(out), exit.ExitCode()
