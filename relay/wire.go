@@ -93,6 +93,10 @@ func (noBytesError) Error() string   { return "nothing to read" }
 func (noBytesError) Timeout() bool   { return false }
 func (noBytesError) Temporary() bool { return true }
 
+// errInboxFull says that there is no room to read to. Whoever reads makes room
+// first, so that this is a fault of ours; it ends one session and not the relay.
+var errInboxFull = errors.New("no room is left for more bytes")
+
 // aLongTimeAgo is a deadline that has passed.
 var aLongTimeAgo = time.Unix(1, 0)
 
@@ -124,6 +128,8 @@ func (w *wire) read(in *inbox, wait bool) error {
 
 func (w *wire) readOnce(in *inbox, wait bool) error {
 	switch {
+	case in.n == bufferSize:
+		return errInboxFull
 	case w.raw != nil:
 		return w.rawRead(in, wait)
 	case w.tls != nil:

@@ -32,7 +32,7 @@ type tlsSocket struct {
 	in     inbox // records, from off on
 	off    int
 	rest   int  // bytes of the record being handed out
-	nowait bool // end a read with errNoBytes where it would have to wait
+	nowait bool // end a read with errNoBytes where no whole record is here
 
 	// mu guards what follows: a reader writes too, to answer a key update.
 	mu        sync.Mutex
@@ -57,16 +57,18 @@ func (s *tlsSocket) fill(wait bool) error {
 }
 
 // Read hands out what is left of one record, and never a byte of the next:
-// what a tls.Conn keeps for itself could not be seen from here.
+// what a tls.Conn keeps for itself could not be seen from here. Without waiting it
+// hands out whole records only: a part would stay in the tls.Conn, and what
+// follows would never look like a whole record again.
 func (s *tlsSocket) Read(p []byte) (int, error) {
+	if s.nowait && s.rest == 0 && !s.whole() {
+		return 0, errNoBytes
+	}
 	need := 1
 	if s.rest == 0 {
 		need = tlsRecordHeader
 	}
 	for s.in.n-s.off < need {
-		if s.nowait {
-			return 0, errNoBytes
-		}
 		s.in.consume(s.off)
 		s.off = 0
 		if err := s.base.readSlowly(&s.in); err != nil {

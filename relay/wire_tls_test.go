@@ -12,7 +12,7 @@ import (
 )
 
 // wires returns both ends of a connection on loopback.
-func wires(t *testing.T) (near *wire, far net.Conn) {
+func wires(t testing.TB) (near *wire, far net.Conn) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,6 +37,12 @@ func tlsPair(t *testing.T, server *tls.Config) (*wire, *tls.Conn) {
 	t.Helper()
 	near, dialed := wires(t)
 	client := tls.Client(dialed, &tls.Config{InsecureSkipVerify: true})
+	return shakenServer(t, near, client, server), client
+}
+
+// shakenServer makes the handshake between a wire on near and its client.
+func shakenServer(t testing.TB, near *wire, client *tls.Conn, server *tls.Config) *wire {
+	t.Helper()
 	w := tlsWire(near, nil, func(c net.Conn) *tls.Conn { return tls.Server(c, server) })
 	done := make(chan error, 1)
 	go func() { done <- w.shake() }()
@@ -46,12 +52,12 @@ func tlsPair(t *testing.T, server *tls.Config) (*wire, *tls.Conn) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	return w, client
+	return w
 }
 
-// Bytes come through in order and whole, whatever the sizes of records, reads and
-// writes, in both versions of TLS.
-func TestTLSWire(t *testing.T) {
+// testKeyPair returns a certificate for a server on this host.
+func testKeyPair(t testing.TB) tls.Certificate {
+	t.Helper()
 	authority, err := testcert.NewAuthority("test")
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +70,18 @@ func TestTLSWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cert
+}
+
+// Bytes come through in order and whole, whatever the sizes of records, reads and
+// writes, in both versions of TLS.
+func TestTLSWire(t *testing.T) {
+	cert := testKeyPair(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		w, client := tlsPair(t, &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: version, DynamicRecordSizingDisabled: true})
 		var in inbox
-		if err := w.read(&in, false); err != errNoBytes {
+		err := w.read(&in, false)
+		if err != errNoBytes {
 			t.Errorf("nothing to read gives %v", err)
 		}
 		if in.buf != nil || w.sock.in.buf != nil {
