@@ -68,6 +68,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	config.RuntimeParams["replication"] = "true"
 	config.RuntimeParams["_pq_.slotferry"] = "1"
 	config.RuntimeParams["application_name"] = applicationName
+	config.RuntimeParams["idle_session_timeout"] = "0" // the walsender behind the relay has nothing to do; known from 14 on
 	return &Feed{cfg: cfg, config: config}, nil
 }
 

@@ -32,24 +32,8 @@ func newSessions(standby string, max int) (*sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the standby's conninfo: %w", err)
 	}
-	conninfo.LeaveOut(config.RuntimeParams)
-	setSessionDefaults(&config.Config)
+	conninfo.SetDefaults(&config.Config, applicationName)
 	return &sessions{config: config, max: max, idle: map[string][]*pgx.Conn{}}, nil
-}
-
-// setSessionDefaults names the session, and takes out what a server or role
-// default could break it with.
-func setSessionDefaults(config *pgconn.Config) {
-	for name, value := range map[string]string{
-		"application_name":                    applicationName,
-		"statement_timeout":                   "0",
-		"lock_timeout":                        "0",
-		"idle_in_transaction_session_timeout": "0",
-		"client_min_messages":                 "warning",
-		"search_path":                         "pg_catalog",
-	} {
-		config.RuntimeParams[name] = value
-	}
 }
 
 // connect opens a session in a database; "" means that of the conninfo.
@@ -151,8 +135,7 @@ func (s *sessions) close() {
 	s.idle, s.kept = map[string][]*pgx.Conn{}, 0
 }
 
-// closeSession says goodbye, but waits for nobody: pgx gives Close a short
-// deadline of its own through the context.
+// closeSession says goodbye, and waits no longer than closeTimeout for that.
 func closeSession(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

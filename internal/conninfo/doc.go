@@ -5,4 +5,7 @@
 // Two things help. Redact knows the shape of a conninfo and is for a text that
 // may hold one. A Redactor knows the secrets themselves, wherever they came from
 // (a password file, the environment), and is for streams of any shape.
+//
+// Beside that SetDefaults gives the sessions of a configuration what they need,
+// whatever the server, the database and the role have for them.
 package conninfo

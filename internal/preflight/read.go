@@ -34,8 +34,7 @@ func Read(ctx context.Context, conn string, side Side) (*Server, error) {
 	if err != nil {
 		return nil, conninfo.Check(conn)
 	}
-	conninfo.LeaveOut(config.RuntimeParams)
-	config.RuntimeParams["application_name"] = applicationName
+	conninfo.SetDefaults(&config.Config, applicationName)
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	session, err := pgx.ConnectConfig(connecting, config)
