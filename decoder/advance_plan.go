@@ -20,13 +20,8 @@ func planAdvance(v *View, u *protocol.SlotState, l *LocalSlot, t Track) Step {
 	if l.Active || v.Now.Sub(t.LastAdvance) < interval {
 		return Step{}
 	}
-	target := min(u.ConfirmedFlushLSN, v.Standby.Replay, l.ConfirmedFlushLSN+v.Settings.MaxStep)
-	switch {
-	case target > l.ConfirmedFlushLSN:
+	if target := min(u.ConfirmedFlushLSN, v.Standby.Replay, l.ConfirmedFlushLSN+v.Settings.MaxStep); target > l.ConfirmedFlushLSN {
 		return Step{Kind: StepAdvance, Target: target}
-	case touchDue(v, l) && l.ConfirmedFlushLSN <= v.Standby.Replay:
-		// An advance to where it is resets inactive_since.
-		return Step{Kind: StepAdvance, Target: l.ConfirmedFlushLSN}
 	}
 	return Step{}
 }
@@ -45,9 +40,37 @@ func advanceInterval(v *View) time.Duration {
 	return interval
 }
 
-// touchDue says whether PostgreSQL 18 would soon invalidate an idle slot
-// (idle_replication_slot_timeout).
+// planTouches keeps slots of the helper's from being invalidated as idle: an advance
+// to where a slot is resets inactive_since. That needs nothing of the upstream, so it
+// is done whatever holds a slot up, on any timeline, and whatever the pace; taken
+// has the slots that have a step already, which counts as use or ends the slot.
+func planTouches(v *View, tracks map[string]Track, taken []Step) []Step {
+	if v.Standby.IdleSlotTimeout == 0 || !v.Standby.InRecovery {
+		return nil
+	}
+	busy := make(map[string]bool, len(taken))
+	for _, s := range taken {
+		busy[s.Slot] = true
+	}
+	var steps []Step
+	for i := range v.Standby.Slots { // by name
+		l := &v.Standby.Slots[i]
+		row, owned := v.Owned[l.Name]
+		if !owned || row.Released || !row.describes(l) || row.Intent == IntentDrop || busy[l.Name] || !touchDue(v, l) {
+			continue
+		}
+		s := Step{Kind: StepAdvance, Slot: l.Name, Database: l.Database, Plugin: l.Plugin, Target: l.ConfirmedFlushLSN}
+		if mayStep(v, tracks, s) {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// touchDue says whether PostgreSQL 18 would soon invalidate a slot that is idle
+// (idle_replication_slot_timeout), and it can be touched.
 func touchDue(v *View, l *LocalSlot) bool {
-	return v.Standby.IdleSlotTimeout > 0 && l.InactiveSince != 0 &&
+	return !l.Active && l.InvalidationReason == "" && l.RestartLSN != protocol.InvalidLSN &&
+		l.ConfirmedFlushLSN != protocol.InvalidLSN && l.ConfirmedFlushLSN <= v.Standby.Replay && l.InactiveSince != 0 &&
 		v.Now.Sub(protocol.Time(l.InactiveSince)) > v.Standby.IdleSlotTimeout/3
 }

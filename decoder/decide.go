@@ -39,6 +39,7 @@ func Decide(v *View) Decision {
 	gone, steps := judgeGone(v, top, d.Tracks)
 	d.Slots = append(d.Slots, gone...)
 	d.Steps = append(d.Steps, steps...)
+	d.Steps = append(d.Steps, planTouches(v, d.Tracks, d.Steps)...)
 	slices.SortFunc(d.Slots, func(a, b SlotStatus) int { return strings.Compare(a.Name, b.Name) })
 
 	copies := v.Anchor.Copies

@@ -30,7 +30,7 @@ type Step struct {
 	Plugin   string
 	Upstream protocol.LSN // U the step was decided on
 	Target   protocol.LSN // StepAdvance: where to, StepCopy: the anchor's position
-	Timeline uint32       // the step is right only while this timeline is received
+	Timeline uint32       // the step is right only while this timeline is received; 0: on any
 	TwoPhase bool         // StepCopy: the slot gets two_phase
 	ByOption bool         // StepCopy: by pgoutput's option, where the server has no other way
 	Why      Reason       // StepDrop, StepForget

@@ -34,7 +34,8 @@ SELECT pg_catalog.pg_is_in_recovery(),
        coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0')::text,
        coalesce((SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver), 0)`
 
-// gate returns R, or errNotNow when the step must not be taken.
+// gate returns R, or errNotNow when the step must not be taken. Timeline 0 stands
+// for any.
 func gate(ctx context.Context, conn *pgx.Conn, timeline uint32) (protocol.LSN, error) {
 	var inRecovery bool
 	var text string
@@ -46,7 +47,7 @@ func gate(ctx context.Context, conn *pgx.Conn, timeline uint32) (protocol.LSN, e
 	switch {
 	case err != nil:
 		return 0, err
-	case !inRecovery || replay == protocol.InvalidLSN || uint32(tli) != timeline:
+	case !inRecovery || replay == protocol.InvalidLSN || timeline != 0 && uint32(tli) != timeline:
 		return 0, errNotNow
 	}
 	return replay, nil
