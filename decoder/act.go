@@ -3,6 +3,7 @@ package decoder
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,18 +100,23 @@ func (h *Helper) begin(ctx context.Context, s Step) {
 	}
 	stepCtx, cancel := context.WithCancel(ctx)
 	h.busy[s.Slot] = stepRun{step: s, start: time.Now(), cancel: cancel}
-	anchor := h.anchor.Name
-	h.workers.Go(func() { h.runStep(stepCtx, s, anchor) })
+	anchor, patience := h.anchor.Name, h.patience(h.tracks[s.Slot])
+	h.workers.Go(func() { h.runStep(stepCtx, s, anchor, patience) })
 }
 
-func (h *Helper) runStep(ctx context.Context, s Step, anchor string) {
+// patience is how long the next advance call of a slot may take.
+func (h *Helper) patience(t Track) time.Duration {
+	return cmp.Or(t.Patience, h.cfg.Settings.AdvanceDeadline)
+}
+
+func (h *Helper) runStep(ctx context.Context, s Step, anchor string, patience time.Duration) {
 	start := time.Now()
 	r := result{step: s}
 	switch s.Kind {
 	case StepCopy:
 		r.lsn, r.err = copySlot(ctx, h.sessions, anchor, s)
 	case StepAdvance:
-		r.lsn, r.err = advanceSlot(ctx, h.sessions, s)
+		r.lsn, r.err = advanceSlot(ctx, h.sessions, s, patience)
 	case StepDrop:
 		r.err = dropSlot(ctx, h.sessions, s, true)
 	}
@@ -132,13 +138,16 @@ func (h *Helper) settle(r result) {
 	if s.Kind == StepAdvance {
 		t.LastAdvance = time.Now()
 		if r.err == nil {
-			t.Cost = r.took
+			t.Cost, t.Patience = r.took, 0
 		}
 	}
 	t.Left = r.lsn // not known after an error: what was sent to the server may still be done
 	h.tracks[s.Slot] = t
 	if r.err != nil {
 		h.cool(s.Slot, r.err)
+		if errors.Is(r.err, errTooSlow) {
+			h.giveTime(s.Slot, r.took)
+		}
 		return
 	}
 	t.LastError, t.LastDetail, t.RetryAt, t.RetryWait = ReasonNone, "", time.Time{}, 0
@@ -155,6 +164,15 @@ func (h *Helper) settle(r result) {
 	if s.Kind == StepDrop {
 		h.log.Info().Str("slot_name", s.Slot).Str("reason", string(s.Why)).Msg("slot dropped on the standby")
 	}
+}
+
+// giveTime gives an advance that was too slow twice the time at its next try, and the
+// server as long a rest before that.
+func (h *Helper) giveTime(slot string, took time.Duration) {
+	t := h.tracks[slot]
+	t.Patience = morePatience(h.patience(t))
+	t.RetryAt = time.Now().Add(max(firstRetry, took))
+	h.tracks[slot] = t
 }
 
 // outcome is a step that was taken, and where it left the slot.

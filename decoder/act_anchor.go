@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -33,10 +34,11 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 		}
 		h.anchor.Phase, h.anchor.Started = AnchorMoving, time.Now()
 		conn, target, tli := h.anchorConn, d.Anchor.Target, h.standby.ReceivedTLI
+		patience := cmp.Or(h.anchorPatience, h.cfg.Settings.AdvanceDeadline)
 		actx, cancel := context.WithCancel(ctx)
 		h.anchorStop = cancel
 		h.workers.Go(func() {
-			lsn, err := conn.advance(actx, target, tli)
+			lsn, err := conn.advance(actx, target, tli, patience)
 			h.results <- result{anchor: AnchorAdvance, name: conn.name, conn: conn, lsn: lsn, err: err}
 		})
 	case AnchorClose:
@@ -70,6 +72,9 @@ func (h *Helper) settleAnchor(r result) {
 			r.conn.close()
 		}
 		h.anchorConn = nil
+		if errors.Is(r.err, errTooSlow) {
+			h.anchorPatience = morePatience(cmp.Or(h.anchorPatience, h.cfg.Settings.AdvanceDeadline))
+		}
 		h.failAnchor(anchorReason(&r), r.err.Error())
 	case r.anchor == AnchorCreate:
 		h.anchorConn = r.conn
@@ -80,6 +85,7 @@ func (h *Helper) settleAnchor(r result) {
 			Dur("took", time.Since(h.anchor.Started)).Msg("anchor made")
 	default:
 		h.anchor.Phase, h.anchor.Position, h.anchor.LastAdvance = AnchorLive, r.lsn, time.Now()
+		h.anchorPatience = 0
 	}
 }
 

@@ -54,8 +54,8 @@ func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession
 
 // advance moves the anchor in its own session, in recovery and on the timeline
 // only. On any error the server has dropped the anchor.
-func (a *anchorSession) advance(ctx context.Context, target protocol.LSN, timeline uint32) (protocol.LSN, error) {
-	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
+func (a *anchorSession) advance(ctx context.Context, target protocol.LSN, timeline uint32, patience time.Duration) (protocol.LSN, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	rows, err := a.query(ctx, gateQuery)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *anchorSession) advance(ctx context.Context, target protocol.LSN, timeli
 	}
 	rows, err = a.query(ctx, fmt.Sprintf("SELECT end_lsn FROM pg_catalog.pg_replication_slot_advance('%s', '%v')", a.name, target))
 	if err != nil {
-		return 0, fmt.Errorf("advance anchor to %v: %w", target, err)
+		return 0, fmt.Errorf("advance anchor to %v: %w", target, tooSlow(ctx, err))
 	}
 	if len(rows) != 1 || len(rows[0]) != 1 {
 		return 0, fmt.Errorf("advance anchor to %v: unexpected result %q", target, rows)

@@ -62,20 +62,23 @@ type Helper struct {
 	report atomic.Pointer[report]
 
 	// Owned by Run's goroutine.
-	monitor     *pgx.Conn // reads the standby's state, nothing else
-	ledger      *Ledger
-	node        NodeIdentity
-	seen        *protocol.SlotMessage // the message the tracks know
-	trouble     Reason                // why no message comes, as the last look knew it
-	ready       map[string]bool       // slots that were ready at the last look
-	lags        map[string]*lagClock  // by slot
-	tracks      map[string]Track
-	busy        map[string]stepRun
-	outcomes    []outcome // of steps taken, not yet in the ledger
-	queue       []Step    // recorded and waiting for a session; each look makes it anew
-	anchor      Anchor
-	anchorConn  *anchorSession
-	anchorStop  context.CancelFunc
+	monitor    *pgx.Conn // reads the standby's state, nothing else
+	ledger     *Ledger
+	node       NodeIdentity
+	seen       *protocol.SlotMessage // the message the tracks know
+	trouble    Reason                // why no message comes, as the last look knew it
+	ready      map[string]bool       // slots that were ready at the last look
+	lags       map[string]*lagClock  // by slot
+	tracks     map[string]Track
+	busy       map[string]stepRun
+	outcomes   []outcome // of steps taken, not yet in the ledger
+	queue      []Step    // recorded and waiting for a session; each look makes it anew
+	anchor     Anchor
+	anchorConn *anchorSession
+	anchorStop context.CancelFunc
+
+	anchorPatience time.Duration // how long the anchor's next advance may take; 0: Settings.AdvanceDeadline
+
 	standby     standbyFacts
 	lastTLI     uint32    // the timeline last received
 	lastLook    time.Time // when it ended

@@ -15,11 +15,17 @@ import (
 
 // Bounds of single steps.
 const (
-	copyTimeout    = 10 * time.Second
-	dropTimeout    = 10 * time.Second
-	advanceTimeout = 120 * time.Second
-	closeTimeout   = time.Second
+	copyTimeout  = 10 * time.Second
+	dropTimeout  = 10 * time.Second
+	gateTimeout  = 10 * time.Second // of an advance: until its session stands and R is known
+	closeTimeout = time.Second
+	maxPatience  = 4 * time.Hour // of one advance call
 )
+
+// errTooSlow means that an advance call did not end in the time it was given. How
+// far it had come is lost: a call reads the WAL from restart_lsn to its target, and a
+// transaction that was open for long holds restart_lsn back.
+var errTooSlow = errors.New("it has to read more WAL than it was given time for")
 
 // errNotNow means that the gate of a step was shut: the standby is no longer in
 // the state that the step was decided on. The next look decides anew.
@@ -121,23 +127,38 @@ func dropCopy(ctx context.Context, conn *pgx.Conn, slot string) error {
 // advanceSlot moves a slot by a decoding session whose output the server throws
 // away, and returns where it came to: the server stops at R and calls that
 // success, so only the returned position is believed.
-func advanceSlot(ctx context.Context, s *sessions, step Step) (protocol.LSN, error) {
-	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
+func advanceSlot(ctx context.Context, s *sessions, step Step, patience time.Duration) (protocol.LSN, error) {
+	preparing, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	var reached protocol.LSN
-	err := s.with(ctx, step.Database, func(conn *pgx.Conn) error {
-		replay, err := gate(ctx, conn, step.Timeline)
+	err := s.with(preparing, step.Database, func(conn *pgx.Conn) error {
+		replay, err := gate(preparing, conn, step.Timeline)
 		if err != nil {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		reached, err = advance(ctx, conn, step.Slot, min(step.Target, replay)) // I-5
-		return err
+		return tooSlow(ctx, err)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("advance slot %q to %v: %w", step.Slot, step.Target, err)
 	}
 	return reached, nil
 }
+
+// tooSlow marks the error of an advance call whose time was over.
+func tooSlow(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errTooSlow, err)
+	}
+	return err
+}
+
+// morePatience is how long an advance call may take after one that was given so
+// much was too slow. Each begins where the one before began, so only a longer one
+// can get further; what it holds up meanwhile is watched (watchReplay).
+func morePatience(last time.Duration) time.Duration { return min(2*last, maxPatience) }
 
 func advance(ctx context.Context, conn *pgx.Conn, slot string, target protocol.LSN) (protocol.LSN, error) {
 	var end string

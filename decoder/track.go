@@ -37,6 +37,7 @@ type Track struct {
 
 	LastAdvance time.Time     // end of the last advance call
 	Cost        time.Duration // what the last advance call took
+	Patience    time.Duration // how long the next advance call may take; 0: Settings.AdvanceDeadline
 	RetryAt     time.Time     // after an error: no step before this
 	RetryWait   time.Duration // the pause before RetryAt
 	LastError   Reason        // why the last step failed; ReasonNone: it did not

@@ -29,6 +29,7 @@ type Settings struct {
 	AdvanceShare    float64       // most CPU time of advancing, as a share of one core
 	RetainBudget    protocol.LSN  // WAL bytes that a slot keeps on the standby, past which AdvanceShare does not count
 	MaxStep         protocol.LSN  // most WAL bytes one advance call moves a slot
+	AdvanceDeadline time.Duration // how long the first advance call of a slot may take
 	AnchorBudget    protocol.LSN  // most WAL bytes the anchor may hold for slots that lag
 	AnchorInterval  time.Duration // least time between two advances of the anchor
 	CreateDeadline  time.Duration // how long the anchor's creation may wait
@@ -42,6 +43,7 @@ func DefaultSettings() Settings {
 		AdvanceShare:    0.05,
 		RetainBudget:    1 << 30,
 		MaxStep:         256 << 20,
+		AdvanceDeadline: 2 * time.Minute,
 		AnchorBudget:    1 << 30,
 		AnchorInterval:  10 * time.Second,
 		CreateDeadline:  60 * time.Second,
