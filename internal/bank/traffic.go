@@ -17,8 +17,8 @@ import (
 // Accounts are shared out: writer w changes accounts w*100 to w*100+99.
 const accountsEach = 100
 
-// pace is the pause between two transactions of a writer.
-const pace = 8 * time.Millisecond
+// defaultPace is the pause between two transactions of a writer.
+const defaultPace = 8 * time.Millisecond
 
 // TrafficConfig says who writes, and what.
 type TrafficConfig struct {
@@ -26,6 +26,10 @@ type TrafficConfig struct {
 	Writers  int    // the first of them keeps a transaction open all the time
 	Seed     uint64
 	Hard     bool // prepared transactions, DDL and transactions large enough to be streamed, too
+
+	// Pace is the pause between two transactions of a writer; 0 is 8 ms. All that is
+	// written is remembered: who lets it go on for an hour wants a longer one.
+	Pace time.Duration
 }
 
 // Outcome is what a writer knows of a transaction.
@@ -73,6 +77,9 @@ func NewTraffic(cfg TrafficConfig) *Traffic {
 	if cfg.Database == "" {
 		cfg.Database = "postgres"
 	}
+	if cfg.Pace == 0 {
+		cfg.Pace = defaultPace
+	}
 	t := &Traffic{cfg: cfg, outcomes: map[int64]Outcome{}}
 	t.ids.Store(1_000_000)
 	for n := range cfg.Writers {
@@ -101,7 +108,7 @@ func (t *Traffic) Follow(ctx context.Context, current func() *cluster.Server) {
 				_ = t.write(ctx, s, w) // it has lost its server
 			}
 			select {
-			case <-time.After(20 * pace):
+			case <-time.After(20 * t.cfg.Pace):
 			case <-ctx.Done():
 			}
 		}
@@ -194,7 +201,7 @@ func (t *Traffic) write(ctx context.Context, s *cluster.Server, w *writer) error
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	tick := time.NewTicker(pace)
+	tick := time.NewTicker(t.cfg.Pace)
 	defer tick.Stop()
 	for !t.stopping.Load() {
 		if err := t.endPrepared(ctx, conn, w); err != nil {

@@ -32,6 +32,9 @@ func TestSoak(t *testing.T) {
 	major := slices.Max(clustertest.Majors(t))
 	cfg := roundConfig(t, major, build(t, "slotferry", nil))
 	cfg.Say = nil
+	if long > 0 {
+		cfg.Pace = 200 * time.Millisecond // the test remembers all that is written
+	}
 	w := newWorld(Schedule{Major: major, Mode: rig.Inline, Consumers: []Consumer{
 		{Name: "audit", Database: databases[0], Plugin: testDecoding},
 		{Name: "orders", Database: databases[0], Plugin: pgoutput, Streaming: "on"},

@@ -38,6 +38,8 @@ type Config struct {
 	Disk   bool   // give state directories a file system of their own; else none is filled
 	Clock  bool   // Binary was built with ClockOverlay; else no clock is moved
 
+	Pace time.Duration // of the traffic, see bank.TrafficConfig
+
 	Say func(format string, args ...any) // tells what happens; nil: nobody
 }
 
@@ -154,7 +156,7 @@ func (w *world) build(ctx context.Context) error {
 func (w *world) populate(ctx context.Context) error {
 	for i, database := range databases {
 		t := bank.NewTraffic(bank.TrafficConfig{
-			Database: database, Writers: 3 - 2*i, Seed: w.schedule.Seed + uint64(i), Hard: true,
+			Database: database, Writers: 3 - 2*i, Seed: w.schedule.Seed + uint64(i), Hard: true, Pace: w.cfg.Pace,
 		})
 		for _, s := range []*cluster.Server{w.primary.Server, w.subscriber} {
 			if i > 0 {
