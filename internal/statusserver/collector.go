@@ -35,6 +35,7 @@ var (
 	descMessageAge = desc("helper_message_age_seconds",
 		"Age of the newest slot message at the helper. Growing: look at the relay and the connection to it. No slot is ready on stale state.")
 	descStandby = desc("helper_standby", "1 while the helper's server is a standby. 0 after a promotion, or while the server cannot be reached.")
+	descRole    = desc("helper_role", "What the helper's server is: 1 for one of standby, primary and unknown (it cannot be reached), else 0. Beside a primary a helper waits: alerts on slots and readiness mean nothing there.", "role")
 	descReplay  = desc("helper_replay_lsn_bytes", "Replay position of the standby, as a byte position in WAL.")
 	descSlots   = desc("helper_slots", "Slots by state. Fail over when none is pending or blocked; /status says what each waits for.", "state")
 
@@ -94,6 +95,13 @@ func (e emitter) source(s *relay.SlotSourceStatus, d *statusdoc.Document) {
 
 func (e emitter) helper(h *decoder.Status) {
 	e.gauge(descStandby, bit(h.Role == decoder.RoleStandby && h.Reason != decoder.ReasonStandbyUnreachable))
+	role := h.Role
+	if h.Reason == decoder.ReasonStandbyUnreachable {
+		role = decoder.RoleUnknown
+	}
+	for _, r := range []decoder.Role{decoder.RoleStandby, decoder.RolePrimary, decoder.RoleUnknown} {
+		e.gauge(descRole, bit(r == role), string(r))
+	}
 	if h.Standby.ReplayLSN != protocol.InvalidLSN {
 		e.gauge(descReplay, float64(h.Standby.ReplayLSN))
 	}

@@ -3,6 +3,7 @@ package statusserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -238,6 +239,8 @@ func TestMetrics(t *testing.T) {
 		"slotferry_slot_source_snapshots_total 4",
 		"slotferry_helper_message_age_seconds 0.25",
 		"slotferry_helper_standby 1",
+		`slotferry_helper_role{role="primary"} 0`,
+		`slotferry_helper_role{role="standby"} 1`,
 		`slotferry_helper_slots{state="blocked"} 0`,
 		`slotferry_helper_slots{state="pending"} 1`,
 		`slotferry_helper_slots{state="ready"} 1`,
@@ -252,6 +255,20 @@ func TestMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in:\n%s", want, body)
+		}
+	}
+	// A server that is away is not known to be what it was: alerts hang on it.
+	for role, change := range map[string]func(*decoder.Status){
+		"primary": func(h *decoder.Status) { h.Role, h.Reason = decoder.RolePrimary, decoder.ReasonNotInRecovery },
+		"unknown": func(h *decoder.Status) { h.Role, h.Reason = decoder.RolePrimary, decoder.ReasonStandbyUnreachable },
+	} {
+		_, text := fetch(t, serve(t, func() statusdoc.Document {
+			d := everything()
+			change(d.Helper)
+			return d
+		}), "GET", "/metrics")
+		if want := fmt.Sprintf("slotferry_helper_role{role=%q} 1\n", role); !strings.Contains(text, want) || strings.Count(text, "slotferry_helper_role{") != 3 {
+			t.Errorf("no %s in:\n%s", want, text)
 		}
 	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
