@@ -39,3 +39,6 @@ func isSlotName(name string) bool {
 func isName(name string) bool {
 	return name != "" && len(name) <= maxName && !strings.Contains(name, "\x00")
 }
+
+// IsAnchor reports whether a slot has the reserved name of a helper's anchor.
+func IsAnchor(name string) bool { return reserved(name) }

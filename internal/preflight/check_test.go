@@ -111,11 +111,28 @@ func TestWhatIsWrong(t *testing.T) {
 		}, []string{
 			`warn upstream logical slot "orders": two_phase: PostgreSQL 17 can set it for pgoutput only`,
 			"skip standby output plugins: wal2json",
-		}, "two_phase = false"},
+		}, "without two_phase"},
 		{"table sync", func(u, _ *Server) { u.Slots = append(u.Slots, logical("pg_16394_sync_16385_7394666715149055164")) },
 			[]string{`skip upstream logical slot "pg_16394_sync_16385_7394666715149055164": table synchronization: the table with OID 16385 of the subscription with OID 16394 on the subscriber is copied again after a failover`}, ""},
 		{"slot sync has it", func(u, s *Server) { u.Slots[1].Failover = true; s.Settings["sync_replication_slots"] = "on" },
 			[]string{`skip upstream logical slot "orders": failover: left to the standby's slot sync worker`, "warn standby sync_replication_slots: on"}, ""},
+		{"slot sync has it already", func(_, s *Server) {
+			slot := logical("orders")
+			slot.Synced = true
+			s.Slots = append(s.Slots, slot)
+		}, []string{`skip upstream logical slot "orders": failover: left to the standby's slot sync worker`}, ""},
+		// Below a standby nobody syncs slots, and slotferry does: they need room.
+		{"cascade, slots that slot sync has put in the middle", func(u, s *Server) {
+			u.InRecovery, u.Slots[1].Failover, u.Slots[1].Synced = true, true, true
+			s.Settings["sync_replication_slots"], s.Settings["max_replication_slots"] = "on", "1"
+		}, []string{
+			"warn upstream pg_is_in_recovery: yes", "skip upstream pg_log_standby_snapshot(): a standby cannot",
+			"fail standby max_replication_slots: 1, 0 in use", "warn standby sync_replication_slots: on",
+		}, "--helper-url"},
+		{"somebody's temporary slot is not the anchor", func(_, s *Server) {
+			s.Settings["max_replication_slots"], s.Settings["max_wal_senders"], s.WalSenders = "2", "2", 1
+			s.Slots = []slotcatalog.Slot{{SlotState: protocol.SlotState{Name: "pg_dumpers", Active: true}, Temporary: true}}
+		}, []string{"fail standby max_replication_slots: 2, 1 in use", "fail standby max_wal_senders: 2, 1 in use"}, "max_replication_slots"},
 		{"failover, nobody syncs", func(u, s *Server) { u.Slots[1].Failover = true }, nil, ""},
 
 		{"standby too old", func(u, s *Server) {
@@ -138,13 +155,13 @@ func TestWhatIsWrong(t *testing.T) {
 			[]string{"fail standby max_replication_slots: 1, 0 in use"}, "max_replication_slots = 6"},
 		{"room enough when they are here", func(_, s *Server) {
 			s.Settings["max_replication_slots"] = "2"
-			s.Slots = []slotcatalog.Slot{logical("orders"), {SlotState: protocol.SlotState{Name: "anchor"}, Temporary: true}}
+			s.Slots = []slotcatalog.Slot{logical("orders"), {SlotState: protocol.SlotState{Name: "slotferry_anchor_1"}, Temporary: true}}
 		}, nil, ""},
 		{"one wal sender for the helper", func(_, s *Server) { s.Settings["max_wal_senders"] = "1" },
 			[]string{"fail standby max_wal_senders: 1, 0 in use"}, "max_wal_senders"},
 		{"two wal senders, one of them has the anchor", func(_, s *Server) {
 			s.Settings["max_wal_senders"], s.WalSenders = "2", 1
-			s.Slots = []slotcatalog.Slot{{SlotState: protocol.SlotState{Name: "anchor", Active: true}, Temporary: true}}
+			s.Slots = []slotcatalog.Slot{{SlotState: protocol.SlotState{Name: "slotferry_anchor_1", Active: true}, Temporary: true}}
 		}, nil, ""},
 		{"role without REPLICATION", func(_, s *Server) { s.Role.Replication = false },
 			[]string{`fail standby role "ferry": REPLICATION: no`}, `ALTER ROLE "ferry" REPLICATION`},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/slotcatalog"
 )
 
@@ -79,17 +80,15 @@ func (l *list) checkFeedback(s *Server) {
 // the anchor, which lives as long as the helper runs.
 func slotsNeeded(s, upstream *Server) int {
 	need := 1
-	for i := range s.Slots {
-		if s.Slots[i].Temporary && !s.Slots[i].Physical {
-			need = 0 // the anchor is there
-		}
+	if s.anchor() != nil {
+		need = 0
 	}
 	if !upstream.connected() {
 		return need
 	}
 	for i := range upstream.Slots {
 		slot := &upstream.Slots[i]
-		if level, _ := ferriable(slot, s); slot.Physical || level != OK {
+		if level, _ := ferriable(slot, upstream, s); slot.Physical || level != OK {
 			continue
 		}
 		if _, here := s.slot(slot.Name); !here {
@@ -102,12 +101,21 @@ func slotsNeeded(s, upstream *Server) int {
 // walSendersForHelper is one for the anchor's session, unless it is there, and
 // one for what comes and goes: reading a timeline's history, setting two_phase.
 func walSendersForHelper(s *Server) int {
-	for i := range s.Slots {
-		if s.Slots[i].Temporary && !s.Slots[i].Physical && s.Slots[i].Active {
-			return 1
-		}
+	if anchor := s.anchor(); anchor != nil && anchor.Active {
+		return 1
 	}
 	return 2
+}
+
+// anchor returns the slot that a running helper makes the others from; nil: none.
+// Other temporary slots are somebody else's.
+func (s *Server) anchor() *slotcatalog.Slot {
+	for i := range s.Slots {
+		if slot := &s.Slots[i]; slot.Temporary && !slot.Physical && decoder.IsAnchor(slot.Name) {
+			return slot
+		}
+	}
+	return nil
 }
 
 func (l *list) checkRole(s *Server) {

@@ -44,7 +44,7 @@ func checkUpstream(s, standby *Server) []Finding {
 	l.checkSnapshot(s)
 	for i := range s.Slots {
 		if !s.Slots[i].Physical {
-			l.checkLogicalSlot(&s.Slots[i], standby)
+			l.checkLogicalSlot(&s.Slots[i], s, standby)
 		}
 	}
 	return l.all
@@ -139,12 +139,12 @@ func (l *list) checkSnapshot(s *Server) {
 }
 
 // checkLogicalSlot says whether a slot can be ferried.
-func (l *list) checkLogicalSlot(slot *slotcatalog.Slot, standby *Server) {
+func (l *list) checkLogicalSlot(slot *slotcatalog.Slot, upstream, standby *Server) {
 	f := Finding{
 		Setting: fmt.Sprintf("logical slot %q", slot.Name),
 		Value:   fmt.Sprintf("database %q, plugin %s", slot.Database, slot.Plugin), Want: "ferried",
 	}
-	level, why := ferriable(slot, standby)
+	level, why := ferriable(slot, upstream, standby)
 	if level == OK {
 		l.must(true, f)
 		return
@@ -154,8 +154,10 @@ func (l *list) checkLogicalSlot(slot *slotcatalog.Slot, standby *Server) {
 	l.note(level, f)
 }
 
-// ferriable says whether a slot can be kept on the standby, and why not.
-func ferriable(slot *slotcatalog.Slot, standby *Server) (Level, string) {
+// ferriable says whether a slot of the upstream can be kept on the standby, and why
+// not. That worker is for slots of a primary: those of a standby are ferried, whoever
+// put them there (decoder's judge decides so).
+func ferriable(slot *slotcatalog.Slot, upstream, standby *Server) (Level, string) {
 	switch {
 	case slot.Temporary:
 		return Skip, "temporary: ends with its session"
@@ -163,7 +165,7 @@ func ferriable(slot *slotcatalog.Slot, standby *Server) (Level, string) {
 		return Skip, "table synchronization: " + tableSync(slot.Name) + " is copied again after a failover"
 	case slot.InvalidationReason != "":
 		return Fail, "invalid: " + slot.InvalidationReason
-	case slot.Synced, slot.Failover && standby.connected() && standby.Settings["sync_replication_slots"] == "on":
+	case standby.connected() && standby.syncs(slot, upstream):
 		return Skip, "failover: left to the standby's slot sync worker"
 	case slot.TwoPhase && slot.Plugin != "pgoutput" && standby.connected() && standby.major() < 18:
 		return Warn, fmt.Sprintf("two_phase: PostgreSQL %d can set it for pgoutput only", standby.major())
@@ -171,12 +173,19 @@ func ferriable(slot *slotcatalog.Slot, standby *Server) (Level, string) {
 	return OK, ""
 }
 
+// syncs reports whether the standby's slot sync worker has a slot of the upstream, or
+// is going to.
+func (s *Server) syncs(slot *slotcatalog.Slot, upstream *Server) bool {
+	local, here := s.slot(slot.Name)
+	return here && local.Synced || slot.Failover && !upstream.InRecovery && s.Settings["sync_replication_slots"] == "on"
+}
+
 func changeFor(slot *slotcatalog.Slot, level Level) string {
 	switch {
 	case slot.InvalidationReason != "":
 		return "drop it and set the subscription up again"
 	case level == Warn:
-		return "ALTER SUBSCRIPTION ... SET (two_phase = false), or drop and create it without"
+		return "drop it, and let its consumer create it without two_phase; 18 can set it for every plugin"
 	}
 	return ""
 }
