@@ -10,7 +10,7 @@ import (
 // problems found at once, and named by where they came from.
 
 func envName(flag string) string {
-	return "SLOTFERRY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // text is a flag with one value. The first word of usage in back quotes names

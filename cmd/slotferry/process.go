@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,8 +83,11 @@ func newProcess(s *settings, read func(*settings)) (*process, error) {
 			return nil, err
 		}
 	}
-	if err := s.err(); err != nil {
-		return nil, err
+	if err := s.err(); err != nil || s.look {
+		s.warnOfStrays() // the log, which has them else, is not there yet
+		if err != nil {
+			return nil, err
+		}
 	}
 	if s.look {
 		return nil, errPrinted
@@ -121,6 +125,9 @@ func (p *process) warn(s *settings, http string) {
 	if s.secretInArgs {
 		p.log.Warn().Str("hint", "Use a password file (~/.pgpass, or passfile in the conninfo).").
 			Msg("a password was given on the command line, where it could be seen for a moment")
+	}
+	for _, v := range strayVariables(os.Environ()) {
+		p.log.Warn().Str("variable", v.variable).Str("hint", v.hint).Msg("a variable of the environment is ignored: no flag has that name")
 	}
 	host, _, err := net.SplitHostPort(http)
 	if ip := net.ParseIP(host); err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {

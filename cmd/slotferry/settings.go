@@ -36,6 +36,9 @@ type settings struct {
 func newSettings(c *cli.Context) *settings {
 	s := &settings{c: c, ran: invocationFrom(c.Context), look: c.Bool("print-config")}
 	s.values = values(c, s.ran.given, s.readConfig())
+	if !s.has("log-level") {
+		s.warnOfStrays()
+	}
 	return s
 }
 

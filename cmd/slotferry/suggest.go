@@ -5,16 +5,22 @@ import "fmt"
 // didYouMean returns a question that names the known name nearest to the one
 // that was typed, "" when none is near.
 func didYouMean(typed string, known []string, prefix string) string {
+	if best := nearest(typed, known); best != "" {
+		return fmt.Sprintf("Did you mean %s? ", prefix+best)
+	}
+	return ""
+}
+
+// nearest returns the known name that is most like the one that was typed, "" when
+// none is.
+func nearest(typed string, known []string) string {
 	best, distance := "", len(typed)/3+1
 	for _, name := range known {
 		if d := editDistance(typed, name); d <= distance && (best == "" || d < distance) {
 			best, distance = name, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("Did you mean %s? ", prefix+best)
+	return best
 }
 
 // editDistance counts the bytes to insert, delete or replace to get from a to b.
