@@ -2,9 +2,14 @@ package decoder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
+
+// ErrNobodyReached means that no slot message came because nobody answers where it
+// should come from.
+var ErrNobodyReached = errors.New("nobody answers")
 
 // Plan decides once, as Run would at its first look, and does nothing: no slot, no
 // session for one, no ledger is touched. It waits for a first slot message, which
@@ -21,7 +26,11 @@ func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 		select {
 		case <-ctx.Done():
 			up := h.inbox.get()
-			if up.Trouble != ReasonNone {
+			switch up.Trouble {
+			case ReasonNone:
+			case ReasonUpstreamUnreachable:
+				return Decision{}, fmt.Errorf("wait for a slot message: %s: %w", up.TroubleDetail, ErrNobodyReached)
+			default:
 				return Decision{}, fmt.Errorf("wait for a slot message: %s: %w", up.TroubleDetail, ctx.Err())
 			}
 			return Decision{}, fmt.Errorf("wait for a slot message: %w", ctx.Err())

@@ -169,6 +169,7 @@ func (s *SlotSource) lost(err error) {
 	s.mu.Lock()
 	changed := s.status.Error != err.Error()
 	s.status.Error, s.status.Hint = err.Error(), hint
+	s.status.Refused = errors.As(err, new(*pgconn.PgError))
 	s.mu.Unlock()
 	if changed {
 		s.cfg.Logger.Error().Err(err).Str("hint", hint).Msg("slots cannot be read: no slot messages until they can")

@@ -67,6 +67,7 @@ type SlotSourceStatus struct {
 	Slots            int       `json:"slots"`        // in the last message
 	LastMessage      time.Time `json:"last_message"` // zero: none yet
 	Error            string    `json:"error,omitempty"`
+	Refused          bool      `json:"-"` // Error is what the upstream said
 	Hint             string    `json:"hint,omitempty"`
 	Snapshots        uint64    `json:"snapshots"` // pg_log_standby_snapshot() calls that succeeded
 	SnapshotError    string    `json:"snapshot_error,omitempty"`

@@ -81,14 +81,10 @@ func runHelper(c *cli.Context) error {
 // helperCommand reads the flags of helper.
 func (s *settings) helperCommand() (listen []string, upstream string, cfg decoder.Config) {
 	listen, upstream, cfg = s.listen("listen", false), s.conninfo("upstream", true), s.helper()
-	s.dryRun(listen)
-	return listen, upstream, cfg
-}
-
-func (s *settings) dryRun(listen []string) {
-	if s.c.Bool("dry-run") && len(listen) > 0 {
-		s.problem("dry-run", "", errors.New("it takes no connections: leave --listen out"))
+	if s.dryRun {
+		listen = nil
 	}
+	return listen, upstream, cfg
 }
 
 // helper reads the flags of standbyFlags.

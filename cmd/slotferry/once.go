@@ -21,7 +21,7 @@ const planTimeout = 30 * time.Second
 // onceFlags are those of a command that is run to the end instead of kept running.
 func onceFlags() []cli.Flag {
 	return []cli.Flag{
-		yes("dry-run", "print what would be done now, and do nothing. With --listen left out: no stream is needed for it"),
+		yes("dry-run", "print what would be done now, and do nothing. It takes slot state from --upstream as without --listen, answers on no address, and can run beside the process with the same settings"),
 	}
 }
 
@@ -56,7 +56,7 @@ func runDropAll(c *cli.Context) error {
 		return withHint(err, "Drop what is not needed there by hand: SELECT pg_drop_replication_slot('name').")
 	case errors.As(err, &server) && server.Code == "3D000":
 		return withHint(err, "Name a database that exists in --standby: dbname=postgres.")
-	case errors.As(err, &connect):
+	case errors.As(err, &connect) && server == nil:
 		return &statusError{exitUnreachable, withHint(err, decoder.ReasonStandbyUnreachable.Hint())}
 	case err != nil:
 		return withHint(err, "What was dropped is dropped; run this again for the rest.")
@@ -64,6 +64,16 @@ func runDropAll(c *cli.Context) error {
 		fmt.Fprintln(c.App.Writer, "the standby has no slot of slotferry's")
 	}
 	return nil
+}
+
+// planError says what an error of a dry run means. A slot message comes first: where
+// none came because nobody answers, nobody was reached.
+func planError(err error) error {
+	hinted := withHint(err, "Nothing was done. Check --upstream, --standby and the relay.")
+	if errors.Is(err, decoder.ErrNobodyReached) {
+		return &statusError{exitUnreachable, hinted}
+	}
+	return hinted
 }
 
 // printPlan prints what the helper would do now. services bring it slot state.
@@ -80,7 +90,7 @@ func printPlan(c *cli.Context, helper *decoder.Helper, services ...func(context.
 	cancel()
 	err = errors.Join(err, group.Wait())
 	if err != nil {
-		return withHint(err, "Nothing was done. Check --upstream, --standby and the relay.")
+		return planError(err)
 	}
 	if plan.Overall != decoder.ReasonNone {
 		fmt.Fprintf(c.App.Writer, "nothing can be done: %s %s\n  %s\n", plan.Overall, plan.Detail, plan.Overall.Hint())

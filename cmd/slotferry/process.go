@@ -74,6 +74,9 @@ func (s *settings) common() commonSettings {
 // settings have been read; read does that once more, for a reload.
 func newProcess(s *settings, read func(*settings)) (*process, error) {
 	common := s.common()
+	if s.dryRun { // the address is that of the process that runs
+		common.http = ""
+	}
 	var inherited []net.Listener
 	if s.has("tls-cert") { // the command may listen for replication connections
 		inherited = s.inherit()

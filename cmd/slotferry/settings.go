@@ -27,6 +27,7 @@ type settings struct {
 	ran       invocation
 	values    map[string]*value
 	look      bool     // nothing is started: addresses and directories are not tried
+	dryRun    bool     // nor here, as they are a running process's
 	conninfos []string // for the redactor
 	problems  []error
 
@@ -34,7 +35,7 @@ type settings struct {
 }
 
 func newSettings(c *cli.Context) *settings {
-	s := &settings{c: c, ran: invocationFrom(c.Context), look: c.Bool("print-config")}
+	s := &settings{c: c, ran: invocationFrom(c.Context), look: c.Bool("print-config"), dryRun: c.Bool("dry-run")}
 	s.values = values(c, s.ran.given, s.readConfig())
 	if !s.has("log-level") {
 		s.warnOfStrays()
@@ -99,7 +100,7 @@ func (s *settings) listen(name string, required bool) []string {
 }
 
 func (s *settings) tryReplicationAddress(address string) error {
-	if s.look {
+	if s.look || s.dryRun {
 		_, _, err := relay.ListenAddress(address)
 		return err
 	}
@@ -135,7 +136,7 @@ func (s *settings) tryListen(name, address string) {
 		s.problem(name, "Write it as HOST:PORT, for example 127.0.0.1:6432.", fmt.Errorf("%q is not an address", address))
 		return
 	}
-	if s.look {
+	if s.look || s.dryRun {
 		return
 	}
 	l, err := net.Listen("tcp", address)
@@ -255,7 +256,7 @@ func (s *settings) stateDir() string {
 			"The helper must remember which slots are its own: give it a directory that outlives restarts."))
 		return ""
 	}
-	if s.look {
+	if s.look || s.dryRun {
 		return dir
 	}
 	const hint = "Make it a directory that the user slotferry runs as can write to."

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,7 +46,6 @@ type soloSettings struct {
 func (s *settings) solo() soloSettings {
 	r := soloSettings{relaySettings: relaySettings{listen: s.listen("listen", false), upstream: s.conninfo("upstream", true)}}
 	r.source, r.helper = s.slotSource(r.upstream), s.helper()
-	s.dryRun(r.listen)
 	r.hold = s.holdBack(&r.source)
 	if r.hold != nil && len(r.listen) == 0 && inheritedFDs() == 0 {
 		s.problem("hold-back", "Give --listen, and let subscribers connect there.", errors.New("no stream passes here"))
@@ -74,7 +74,7 @@ func runSolo(c *cli.Context) error {
 	}
 	slotState := delivery{from: p.source, to: p.helper}.run
 	if c.Bool("dry-run") {
-		return printPlan(c, p.helper, p.source.Run, slotState)
+		return printPlan(c, p.helper, p.source.Run, slotState, sourceTrouble{source: p.source, helper: p.helper}.run)
 	}
 	p.add("slot source", p.source.Run)
 	p.add("slot state", slotState)
@@ -108,6 +108,30 @@ func (d delivery) run(ctx context.Context) error {
 	defer cancel()
 	<-ctx.Done()
 	return nil
+}
+
+// sourceTrouble tells a dry run why no slot messages come.
+type sourceTrouble struct {
+	source interface{ Status() relay.SlotSourceStatus }
+	helper interface{ UpstreamTrouble(code, text string) }
+}
+
+func (w sourceTrouble) run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		switch st := w.source.Status(); {
+		case st.Refused:
+			w.helper.UpstreamTrouble("28000", st.Error)
+		default:
+			w.helper.UpstreamTrouble("", st.Error)
+		}
+	}
 }
 
 var _ relay.SlotMessageSink = (*decoder.Helper)(nil)
