@@ -30,18 +30,18 @@ func (f *framer) add(b []byte) {
 // add.
 func (f *framer) next() []byte {
 	b := f.b[f.used:]
-	size := 0
+	size, least := 0, protocol.FrameHeaderLen
 	switch {
 	case f.err != nil:
 		return nil
 	case f.typed && len(b) >= protocol.FrameHeaderLen:
 		size = 1 + int(binary.BigEndian.Uint32(b[1:]))
 	case !f.typed && len(b) >= 8:
-		size = int(binary.BigEndian.Uint32(b))
+		size, least = int(binary.BigEndian.Uint32(b)), 8 // kind reads the code behind the length
 	default:
 		return nil
 	}
-	if size < protocol.FrameHeaderLen || size > maxFrame {
+	if size < least || size > maxFrame {
 		f.err = fmt.Errorf("downstream sent a message of %d bytes", size)
 		return nil
 	}
@@ -61,7 +61,7 @@ func turn(frame []byte) bool { return frame[0] != protocol.FrameCopyData }
 
 // kind names a message.
 func kind(frame []byte) string {
-	if frame[0] == 0 {
+	if frame[0] == 0 && len(frame) >= 8 {
 		switch binary.BigEndian.Uint32(frame[4:]) {
 		case protocol.SSLRequestCode:
 			return "SSLRequest"
