@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 )
 
 // secretConninfos all hide the same secret, well-formed or not.
@@ -94,6 +96,26 @@ func TestRedactorMasksSpellings(t *testing.T) {
 	}
 	if got := buf.String(); got != `{"error":"bad ***"}` {
 		t.Errorf("wrote %s", got)
+	}
+}
+
+// Beside a quote or a backslash, which JSON escapes, < > & are escaped by some and not
+// by others.
+func TestRedactorMasksBothWaysOfJSON(t *testing.T) {
+	for _, password := range []string{`ab"c<defgh`, `a\\b&cdef`, `x>y"z&longer`} {
+		secret := strings.ReplaceAll(password, `\\`, `\`)
+		r := NewRedactor("host=a password='" + password + "'")
+		var zero, std strings.Builder
+		log := zerolog.New(r.Writer(&zero))
+		log.Info().Str("error", "bad "+secret+" here").Msg("x")
+		if err := json.NewEncoder(r.Writer(&std)).Encode(map[string]string{"error": "bad " + secret + " here"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []string{zero.String(), std.String(), r.Redact("bad " + secret + " here")} {
+			if !strings.Contains(got, "bad "+Mask+" here") {
+				t.Errorf("%s is logged as %s", secret, got)
+			}
+		}
 	}
 }
 

@@ -41,9 +41,7 @@ func newRedactor(secrets []string) *Redactor {
 			continue
 		}
 		spellings = append(spellings, s, url.QueryEscape(s), url.PathEscape(s))
-		if quoted, err := json.Marshal(s); err == nil {
-			spellings = append(spellings, string(quoted[1:len(quoted)-1]))
-		}
+		spellings = append(spellings, quoted(s, true), quoted(s, false))
 		if plain, err := url.PathUnescape(s); err == nil && len(plain) >= minSecret {
 			spellings = append(spellings, plain)
 		}
@@ -55,6 +53,16 @@ func newRedactor(secrets []string) *Redactor {
 		pairs = append(pairs, s, Mask)
 	}
 	return &Redactor{replacer: strings.NewReplacer(pairs...)}
+}
+
+// quoted is a secret as JSON has it between quotes: with <, > and & escaped, as
+// encoding/json does by itself, or without, as zerolog does.
+func quoted(s string, escapeHTML bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(escapeHTML)
+	_ = e.Encode(s) // a string and a Builder do not fail
+	return strings.TrimSuffix(b.String(), "\n")[1 : b.Len()-2]
 }
 
 // Redact returns the text with every known secret, and the secrets of every
