@@ -21,7 +21,7 @@ const flushInterval = 200 * time.Millisecond
 // Config says where to write to.
 type Config struct {
 	// Path is the file. One that is there already and is a capture is appended to;
-	// a torn record at its end is cut off.
+	// a torn record at its end is cut off. Nobody but its owner can read it afterwards.
 	Path string
 
 	// MaxSize is the size from which on another file is begun, in bytes: Path is
@@ -76,6 +76,11 @@ func (w *Writer) continueFile(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if err := file.Chmod(0o600); err != nil {
+			return fmt.Errorf("keep it from others: %w", err)
+		}
 	}
 	if info.Size() == 0 {
 		return w.writeHeader()

@@ -223,3 +223,21 @@ func TestTornIsNotDamaged(t *testing.T) {
 		}
 	}
 }
+
+// A file that is appended to is its owner's alone from then on, whatever it was.
+func TestAppendKeepsOthersOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c")
+	if err := open(t, Config{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, Config{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
