@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,7 +16,8 @@ import (
 // hostsFor returns the hosts to try for a new session, in order: only, if it is
 // given; the one that target_session_attrs asks for, if that is set; else all,
 // with the one in front that the slot source reads from, so that slot messages
-// are spliced into the WAL of the server they describe.
+// come with the WAL of the server they describe, and streams are held back where
+// walsenders are read.
 func (r *Relay) hostsFor(ctx context.Context, only *upstreamAddr) ([]upstreamHost, error) {
 	hosts := r.addrs.hosts
 	switch {
@@ -23,8 +25,8 @@ func (r *Relay) hostsFor(ctx context.Context, only *upstreamAddr) ([]upstreamHos
 		return slices.DeleteFunc(slices.Clone(hosts), func(h upstreamHost) bool { return h.upstreamAddr != *only }), nil
 	case len(hosts) > 1 && r.addrs.login.ValidateConnect != nil:
 		return r.probe(ctx)
-	case len(hosts) > 1 && r.cfg.Slots != nil:
-		return inFront(ctx, hosts, r.cfg.Slots.address()), nil
+	case len(hosts) > 1 && r.cfg.Near != nil:
+		return inFront(ctx, hosts, r.cfg.Near.address()), nil
 	default:
 		return hosts, nil
 	}
@@ -59,6 +61,7 @@ func (r *Relay) probe(ctx context.Context) ([]upstreamHost, error) {
 // probeHosts is bounded by the connect timeout of each host.
 func (r *Relay) probeHosts(ctx context.Context) ([]upstreamHost, error) {
 	var errs []error
+	var causes []string
 	var second []upstreamHost // prefer-standby: better than none
 	for _, h := range r.addrs.hosts {
 		err := r.probeHost(ctx, h)
@@ -70,12 +73,49 @@ func (r *Relay) probeHosts(ctx context.Context) ([]upstreamHost, error) {
 			second = append(second, h)
 		}
 		errs = append(errs, fmt.Errorf("upstream %s: %w", h, err))
+		causes = append(causes, fmt.Sprintf("upstream %s: %s", h, probeCause(err)))
 	}
 	if len(second) > 0 {
 		return second, nil
 	}
-	return nil, withHint(errors.Join(errs...), "target_session_attrs needs user and database of an ordinary login in the "+
+	return nil, withHint(&probeError{errors.Join(errs...), causes}, "target_session_attrs needs user and database of an ordinary login in the "+
 		"upstream conninfo, and one host that is what it asks for.")
+}
+
+// probeError is why no host is what target_session_attrs asks for. What the servers
+// said to the relay's own login is for the log: those who are told here have not
+// logged in.
+type probeError struct {
+	err    error
+	causes []string
+}
+
+func (e *probeError) Error() string { return e.err.Error() }
+func (e *probeError) Unwrap() error { return e.err }
+
+// brief is the error for those who have not logged in.
+func brief(err error) string {
+	var probe *probeError
+	if errors.As(err, &probe) {
+		return strings.Join(probe.causes, "; ")
+	}
+	return err.Error()
+}
+
+// probeCause is the cause without user, database, and the server's own words.
+func probeCause(err error) string {
+	var refused *pgconn.PgError
+	var unreached *net.OpError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.As(err, &refused):
+		return "the relay's own login is refused, SQLSTATE " + refused.Code
+	case errors.As(err, &unreached):
+		return rootCause(err).Error()
+	case errors.As(err, &connect), errors.Is(err, context.DeadlineExceeded):
+		return "the relay's own login fails"
+	}
+	return "it is not what target_session_attrs asks for"
 }
 
 func (r *Relay) probeHost(ctx context.Context, h upstreamHost) error {

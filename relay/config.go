@@ -88,6 +88,10 @@ type Config struct {
 	// and the opt-in marker is still taken out.
 	Slots *SlotSource
 
+	// Near is the slot source whose server is the first of several upstream hosts to
+	// be tried. nil means Slots, or HoldBack's.
+	Near *SlotSource
+
 	// Sink takes what ModeStrip stripped. nil: it is thrown away.
 	Sink SlotMessageSink
 
@@ -167,6 +171,12 @@ func (c Config) withDefaults() (Config, upstreamAddrs, error) {
 	}
 	if (c.Sink != nil || c.Reports != nil) && c.Mode != ModeStrip {
 		errs = append(errs, fmt.Errorf("mode %s has no use for a slot message sink or a report source", c.Mode))
+	}
+	if c.Near == nil {
+		c.Near = c.Slots
+	}
+	if c.Near == nil && c.HoldBack != nil {
+		c.Near = c.HoldBack.Source
 	}
 	if c.HoldBack != nil {
 		errs = append(errs, c.HoldBack.check(&c)...)

@@ -38,12 +38,13 @@ func (s *session) dial(ctx context.Context, only *upstreamAddr, bare bool) error
 	return s.unreachable(ctx, errs)
 }
 
-// unreachable makes one *ending of why no host could be connected to.
+// unreachable makes one *ending of why no host could be connected to. The
+// downstream, which has not logged in, is told the brief causes.
 func (s *session) unreachable(ctx context.Context, errs []error) error {
 	causes := make([]string, len(errs))
 	hint := "Check that the upstream server is running and accepts connections from this host."
 	for i, err := range errs {
-		causes[i] = err.Error()
+		causes[i] = brief(err)
 		var h interface{ Hint() string }
 		if errors.As(err, &h) {
 			hint = h.Hint()
@@ -140,6 +141,13 @@ func (s *session) forwardCancel(ctx context.Context, packet []byte) error {
 	var m protocol.CancelRequest
 	if m.Decode(packet) == nil {
 		only = s.relay.issuer(&m)
+	}
+	if s.upstream != nil && only != nil && s.facts.upstream.upstreamAddr != *only {
+		// It asked for encryption first, and that was answered by another host.
+		s.upstream.close()
+		s.mu.Lock()
+		s.upstream = nil
+		s.mu.Unlock()
 	}
 	if s.upstream == nil {
 		if err := s.dial(ctx, only, false); err != nil {

@@ -139,7 +139,7 @@ func TestNobodyAsksForReply(t *testing.T) {
 }
 
 // After a failover target_session_attrs leads new sessions, and the slot source,
-// to the new primary; a CancelRequest goes where its key is from.
+// to the new primary.
 func TestTargetSessionAttrs(t *testing.T) {
 	clustertest.EachMajor(t, func(t *testing.T, major int) {
 		ctx := t.Context()

@@ -80,7 +80,8 @@ func runSolo(c *cli.Context) error {
 	p.add("slot state", slotState)
 	if len(cfg.listen)+len(p.inherited) > 0 {
 		p.relay, err = relay.New(relay.Config{
-			Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModePlain, HoldBack: cfg.hold, RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
+			Listen: cfg.listen, Upstream: cfg.upstream, Mode: relay.ModePlain, Near: p.source, HoldBack: cfg.hold,
+			RefuseTLS: c.Bool("refuse-tls"), TLS: p.tls, Listeners: p.inherited,
 			Logger: p.log.With().Str("part", "relay").Logger(), Metrics: p.metrics,
 		})
 		if err != nil {
