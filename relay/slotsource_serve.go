@@ -66,15 +66,27 @@ func (s *SlotSource) serve(ctx context.Context) (served bool, err error) {
 			served = true
 			s.connected(conn.Conn().RemoteAddr().String())
 		}
+		if err := r.rest(ctx, next.C); err != nil {
+			return served, err
+		}
+	}
+}
+
+// rest returns when the next look is due, and makes snapshots. Whoever asks for
+// those brings no look nearer: anybody who may read WAL through the relay can ask.
+func (r *reading) rest(ctx context.Context, due <-chan time.Time) error {
+	for {
+		over := false
 		select {
 		case <-ctx.Done():
-			return served, ctx.Err()
-		case <-s.snapshot:
+			return ctx.Err()
+		case <-r.s.snapshot:
 			r.wanted = true
-		case <-next.C:
+		case <-due:
+			over = true
 		}
-		if err := r.makeSnapshot(ctx); err != nil {
-			return served, err
+		if err := r.makeSnapshot(ctx); err != nil || over {
+			return err
 		}
 	}
 }
