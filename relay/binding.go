@@ -59,10 +59,10 @@ func (b *binding) answer(frame []byte) step {
 	return step{size: len(frame)}
 }
 
-// errLeftAtOffer is how a client with channel_binding=require ends its login
-// when none is offered. One that only has no password does the same.
-var errLeftAtOffer = errors.New("a client ended its login when SCRAM without channel binding was offered, " +
-	"which is all that can be where the relay ends TLS")
+// hintLeftAtOffer: nothing tells the two causes apart, and the first is an everyday
+// one. psql connects without a password, leaves, asks its user, and comes again.
+const hintLeftAtOffer = "It has no password yet, or channel_binding=require, which cannot be where the relay ends TLS: " +
+	"then set channel_binding=disable in its connection string."
 
 // leftAtOffer notes a client that ended its login at the offer.
 func (s *session) leftAtOffer() {
@@ -70,7 +70,7 @@ func (s *session) leftAtOffer() {
 	left := s.conv.binding.waiting && !s.conv.ready
 	s.mu.Unlock()
 	if left {
-		s.relay.sawBinding(errLeftAtOffer)
+		s.relay.sawLeftAtOffer(true)
 	}
 }
 

@@ -79,8 +79,12 @@ func endLost(err error) *ending {
 }
 
 // say writes the ErrorResponse. Only the goroutine that writes to the
-// downstream calls it, at a frame boundary.
+// downstream calls it, at a frame boundary. Where TLS was asked for and there is
+// none yet nothing is said: the words would begin the handshake, and wait for it.
 func (e *ending) say(to *wire) {
+	if to.unshaken() {
+		return
+	}
 	m := protocol.ErrorResponse{Severity: protocol.SeverityFatal, Code: e.code, Message: e.message, Hint: e.hint}
 	_ = to.write(m.Append(nil))
 }

@@ -108,8 +108,8 @@ func (s *session) readStartup(ctx context.Context, in *inbox) ([]byte, error) {
 }
 
 // answerEncryption answers SSLRequest or GSSENCRequest with one byte: the
-// upstream's, or the relay's own. opaque is set when the session is encrypted
-// from here on, and not for the relay.
+// upstream's, or the relay's own. opaque is set when nothing that follows is for
+// the relay: the session is encrypted, or the upstream says why there is none.
 func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, repeated bool, deadline time.Time,
 	failed *error,
 ) (opaque bool, err error) {
@@ -151,7 +151,7 @@ func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, 
 	switch answer[0] {
 	case 'N':
 		s.refused = s.refused || code == protocol.SSLRequestCode
-	case 'S', 'G', 'E':
+	case 'S', 'G', 'E': // encrypted, or an ErrorResponse in the place of the byte
 		// Nothing may have come before the answer: it would be taken for part of
 		// the encrypted session.
 		if err := s.downstream.read(in, false); !errors.Is(err, errNoBytes) {
@@ -160,8 +160,10 @@ func (s *session) answerEncryption(ctx context.Context, in *inbox, code uint32, 
 			}
 			return false, err
 		}
-		opaque = true
-		s.becomeOpaque()
+		opaque, s.raw = true, true
+		if answer[0] != 'E' {
+			s.becomeOpaque()
+		}
 	default:
 		return false, endFault(errNotPostgres)
 	}
@@ -180,6 +182,7 @@ func (s *session) openOpaque(ctx context.Context, failed error) (opened bool, er
 		return false, errors.Unwrap(failed) // nobody would understand an ErrorResponse
 	}
 	s.relay.upstreamReached(nil) // nothing it answers can be read
+	s.raw = true
 	s.becomeOpaque()
 	return true, nil
 }

@@ -16,8 +16,10 @@ type seen struct {
 	opaque      bool
 	badReport   bool
 	binding     bool
+	leftAtOffer bool
 
 	upstreamError *UpstreamError // nil: none since a stream began
+	unreached     *UpstreamError // the last of those that say that nobody answered
 	system        uint64         // the upstream's system identifier; 0: not known
 }
 
@@ -35,7 +37,9 @@ func (r *Relay) change(flag *bool, to bool) bool {
 func (r *Relay) upstreamReached(e *ending) {
 	changed := r.change(&r.seen.unreachable, e != nil)
 	if e != nil {
-		r.sawUpstream(&UpstreamError{Code: e.code, Message: e.message, Hint: e.hint})
+		r.sawUpstream(&UpstreamError{Code: e.code, Message: e.message, Hint: e.hint}, false)
+	} else {
+		r.forgetUnreached()
 	}
 	switch {
 	case !changed:
@@ -46,12 +50,26 @@ func (r *Relay) upstreamReached(e *ending) {
 	}
 }
 
+// forgetUnreached takes back that the upstream could not be reached, and no other
+// error. A relay without physical streams would show it for ever.
+func (r *Relay) forgetUnreached() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen.upstreamError == r.seen.unreached {
+		r.seen.upstreamError = nil
+	}
+	r.seen.unreached = nil
+}
+
 // sawUpstream notes why there is no stream, nil that there is one. What the
-// upstream said itself is logged when it is another thing than before.
-func (r *Relay) sawUpstream(e *UpstreamError) {
+// upstream said itself, having answered, is logged when it is another thing than before.
+func (r *Relay) sawUpstream(e *UpstreamError, answered bool) {
 	r.mu.Lock()
 	old := r.seen.upstreamError
 	r.seen.upstreamError = e
+	if !answered {
+		r.seen.unreached = e
+	}
 	r.mu.Unlock()
 	if r.cfg.Mode == ModeStrip && e != nil && e.Code != codeConnectionFailure && (old == nil || *old != *e) {
 		r.cfg.Logger.Warn().Str("sqlstate", e.Code).Str("error", e.Message).Str("hint", e.Hint).
@@ -136,6 +154,13 @@ func (r *Relay) sawReport(err error) {
 // isReset reports whether a peer just went away.
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// sawLeftAtOffer notes whether a client has ended its login at the offer of SCRAM.
+func (r *Relay) sawLeftAtOffer(left bool) {
+	if r.change(&r.seen.leftAtOffer, left) && left {
+		r.cfg.Logger.Info().Str("hint", hintLeftAtOffer).Msg("a client ended its login when SCRAM without channel binding was offered")
+	}
 }
 
 // sawBinding notes how channel binding stood when a login ended.

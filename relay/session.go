@@ -27,6 +27,7 @@ type session struct {
 	// Owned by the handshake.
 	waysLeft []*tls.Config // what sslmode would try next at this upstream
 	refused  bool          // the upstream has answered SSLRequest with 'N'
+	raw      bool          // nothing is to be read in what passes
 
 	// reason is why the relay ends the session, nil while it does not. The
 	// downstream pump acts on it, at a frame boundary.
@@ -112,6 +113,9 @@ func (s *session) run(ctx context.Context) error {
 // moment to read that: closing a socket with unread bytes in it resets the
 // connection, which can overtake the words.
 func (s *session) refuse(e *ending) {
+	if s.downstream.unshaken() {
+		return // words would begin the handshake
+	}
 	e.say(s.downstream)
 	s.downstream.closeWrite()
 	_ = s.downstream.conn.SetReadDeadline(time.Now().Add(min(s.relay.cfg.DrainTimeout, time.Second)))
@@ -136,10 +140,10 @@ func (s *session) interrupt() {
 // pumps runs both directions until both have ended.
 func (s *session) pumps(ctx context.Context, in, fromUpstream *inbox) error {
 	strip := s.relay.cfg.Mode == ModeStrip
-	opaque := s.facts.kind == KindOpaque
+	raw := s.raw || s.facts.kind == KindOpaque
 	flow := func(dir Direction) *Flow {
 		f := newFlow(dir, strip, s.facts.startup.Version, &s.conv)
-		f.raw = opaque
+		f.raw = raw
 		return f
 	}
 	s.mu.Lock()

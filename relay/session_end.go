@@ -116,7 +116,7 @@ func (s *session) upstreamSilent() {
 		s.relay.sawUpstream(&UpstreamError{
 			Code: codeConnectionFailure, Message: "upstream " + s.facts.upstream.String() + " closes connections without an answer",
 			Hint: "Check the host and port in the upstream conninfo, and that a server is behind it.",
-		})
+		}, false)
 	}
 }
 

@@ -14,7 +14,7 @@ func (s *session) took(dir Direction, v *Verdict) {
 	if v.Began {
 		s.assembler.Reset()
 		s.logBegin()
-		s.relay.sawUpstream(nil)
+		s.relay.sawUpstream(nil, true)
 		s.standbyBegan()
 	}
 	if v.Ended {
@@ -25,7 +25,7 @@ func (s *session) took(dir Direction, v *Verdict) {
 	}
 	if s.facts.kind == KindPhysical && v.UpstreamError != nil {
 		e := v.UpstreamError
-		s.relay.sawUpstream(&UpstreamError{Code: e.Code, Message: e.Message, Hint: e.Hint})
+		s.relay.sawUpstream(&UpstreamError{Code: e.Code, Message: e.Message, Hint: e.Hint}, true)
 	}
 	if v.Key != nil {
 		s.mu.Lock()
@@ -40,6 +40,7 @@ func (s *session) took(dir Direction, v *Verdict) {
 	}
 	if v.Ready && s.ownTLS() {
 		s.relay.sawBinding(nil)
+		s.relay.sawLeftAtOffer(false)
 	}
 	if v.Ready && s.relay.cfg.Mode == ModeStrip && s.status().OptedIn {
 		s.relay.sawRelay()

@@ -216,6 +216,9 @@ func (w *wire) tlsVersion() string {
 	return tls.VersionName(w.tls.ConnectionState().Version)
 }
 
+// unshaken reports whether there is TLS without a handshake, so far.
+func (w *wire) unshaken() bool { return w.tls != nil && !w.shaken.Load() }
+
 // shake makes the handshake.
 func (w *wire) shake() error {
 	err := w.tls.Handshake()
