@@ -137,11 +137,12 @@ func runDebugInspect(c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return inspected(ctx, inspect.Run(ctx, in, c.App.Writer, o))
+	defer context.AfterFunc(ctx, stop)() // the second signal ends a wait for more input
+	return inspected(inspect.Run(ctx, in, c.App.Writer, o))
 }
 
 // inspected gives the end of an inspection its exit status.
-func inspected(ctx context.Context, err error) error {
+func inspected(err error) error {
 	switch {
 	case errors.Is(err, inspect.ErrFaults):
 		return errNotReady // all was printed
@@ -149,8 +150,6 @@ func inspected(ctx context.Context, err error) error {
 		return nil // the reader has seen enough
 	case errors.Is(err, inspect.ErrNoSecrets):
 		return usageError(withHint(err, `Only "slotferry debug capture --show-secrets" keeps them.`))
-	case ctx.Err() != nil:
-		return ctx.Err()
 	}
 	return err
 }

@@ -40,8 +40,8 @@ var ErrNoSecrets = errors.New("the secrets in this capture were masked when it w
 // errFound ends the reading: the one message was printed.
 var errFound = errors.New("found")
 
-// Run prints what is in the input to out. ErrFaults is the end of an input that
-// has some.
+// Run prints what is in the input to out, up to its end, or to where it stands when
+// ctx ends. ErrFaults is the end of an input that has some.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	head, err := buffered.Peek(len(protocol.CaptureMagic))
@@ -56,6 +56,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		err = p.readPackets(ctx, buffered)
 	default:
 		return fmt.Errorf("read input: it is neither a capture of slotferry's nor a pcap or pcapng file")
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // as if the input ended here
 	}
 	if errors.Is(err, errFound) {
 		return p.out.Flush()
@@ -84,10 +87,10 @@ func (p *printer) readCapture(ctx context.Context, in io.Reader) error {
 	p.account.FileHeader = protocol.CaptureHeaderLen
 	var rec protocol.CaptureRecord
 	for n := 0; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if n%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			p.progress(r.Offset())
 		}
 		at := r.Offset()

@@ -75,13 +75,11 @@ func Read(ctx context.Context, src io.Reader, cfg Config, sink Sink) (Account, e
 func (r *Reader) run(ctx context.Context) error {
 	var p packet
 	for n := 0; ; n++ {
-		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if r.cfg.Progress != nil {
-				r.cfg.Progress(r.file.pos)
-			}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if n%1024 == 0 && r.cfg.Progress != nil {
+			r.cfg.Progress(r.file.pos)
 		}
 		before := r.file.pos - r.file.body
 		begin := r.file.pos
