@@ -64,7 +64,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		front.SetMaxBodyLen(feedMaxBody) // from the first message on
 		return front
 	}
-	conninfo.LeaveOut(config.RuntimeParams)
+	conninfo.LeaveOut(config)
 	config.RuntimeParams["replication"] = "true"
 	config.RuntimeParams["_pq_.slotferry"] = "1"
 	config.RuntimeParams["application_name"] = applicationName

@@ -96,7 +96,7 @@ func (c SlotSourceConfig) withDefaults() (SlotSourceConfig, *pgconn.Config, erro
 	if err != nil {
 		errs = append(errs, fmt.Errorf("slots: %w", err))
 	} else {
-		conninfo.LeaveOut(conn.RuntimeParams)
+		conninfo.LeaveOut(conn)
 		delete(conn.RuntimeParams, "replication")
 		conn.RuntimeParams["application_name"] = sourceName
 		for name, value := range sessionSettings {

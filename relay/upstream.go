@@ -59,12 +59,12 @@ func parseUpstream(upstream string) (upstreamAddrs, error) {
 	}
 	u.login = cfg
 	u.direct = cfg.SSLNegotiation == "direct"
+	err = u.parseKeepalives(cfg.RuntimeParams)
+	conninfo.LeaveOut(cfg)
 	u.add(cfg.Host, cfg.Port, cfg.TLSConfig)
 	for _, f := range cfg.Fallbacks {
 		u.add(f.Host, f.Port, f.TLSConfig)
 	}
-	err = u.parseKeepalives(cfg.RuntimeParams)
-	conninfo.LeaveOut(cfg.RuntimeParams)
 	delete(cfg.RuntimeParams, "replication")
 	cfg.RuntimeParams["application_name"] = sourceName
 	return u, err

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // libpqOnly are keywords that libpq knows (fe-connect.c, PQconninfoOptions) and the
 // driver does not: it would send them to the server as settings. They are allowed,
-// so that a primary_conninfo can be given as it is, and left out.
+// so that a primary_conninfo can be given as it is, and left out. checkKeywords
+// refuses those that somebody relies on.
 var libpqOnly = []string{
 	"gssencmode", "gsslib", "gssdelegation", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval",
 	"keepalives_count", "tcp_user_timeout", "requirepeer", "require_auth", "sslcompression", "sslcrl", "sslcrldir",
@@ -20,9 +23,11 @@ var libpqOnly = []string{
 // server.
 var sent = []string{"application_name", "client_encoding", "options", "replication", "timezone", "datestyle", "geqo"}
 
-// LeaveOut takes libpq's own keywords out of what is sent to the server.
-func LeaveOut(params map[string]string) {
-	maps.DeleteFunc(params, func(key, _ string) bool { return slices.Contains(libpqOnly, key) })
+// LeaveOut takes libpq's own keywords out of what is sent to the server. Those about
+// versions of TLS are heeded.
+func LeaveOut(config *pgconn.Config) {
+	boundTLS(config)
+	maps.DeleteFunc(config.RuntimeParams, func(key, _ string) bool { return slices.Contains(libpqOnly, key) })
 }
 
 // checkKeywords refuses what libpq would refuse: the driver takes any word for a
@@ -34,7 +39,10 @@ func checkKeywords(params map[string]string) error {
 			return &Error{`"hostaddr" is not supported: write the address as host`}
 		case !slices.Contains(libpqOnly, key) && !slices.Contains(sent, key):
 			return &Error{fmt.Sprintf("invalid connection option %q", key)}
+		case notDone[key] != nil && notDone[key](params[key]):
+			return &Error{fmt.Sprintf("\"%s=%s\" is not supported: connections would not be kept safe by it", key, params[key])}
 		}
 	}
-	return nil
+	_, _, err := parseTLSVersions(params)
+	return err
 }

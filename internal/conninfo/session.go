@@ -30,7 +30,7 @@ WHERE name IN ('idle_session_timeout', 'transaction_timeout')`
 // server's own defaults what could break them. Part of that can be set only in a
 // session that stands: a Connect by this configuration does it.
 func SetDefaults(config *pgconn.Config, applicationName string) {
-	LeaveOut(config.RuntimeParams)
+	LeaveOut(config)
 	maps.Copy(config.RuntimeParams, sessionDefaults)
 	config.RuntimeParams["application_name"] = applicationName
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {

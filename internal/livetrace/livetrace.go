@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	conninfo.LeaveOut(config.RuntimeParams)
+	conninfo.LeaveOut(config)
 	config.RuntimeParams["replication"] = "true"
 	if cfg.Mode == Logical {
 		config.RuntimeParams["replication"] = "database"
