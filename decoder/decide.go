@@ -144,7 +144,7 @@ func errorState(r Reason) State {
 }
 
 func describe(v *View, u *protocol.SlotState, local LocalSlot, exists bool) SlotStatus {
-	st := SlotStatus{Name: u.Name, Database: u.Database, Plugin: u.Plugin, Upstream: u.ConfirmedFlushLSN}
+	st := SlotStatus{Name: u.Name, Database: u.Database, Plugin: u.Plugin, Upstream: u.ConfirmedFlushLSN, Ahead: subscriberAhead(v, u)}
 	if !exists {
 		return st
 	}
@@ -156,6 +156,20 @@ func describe(v *View, u *protocol.SlotState, local LocalSlot, exists bool) Slot
 		st.Retained = end - local.RestartLSN
 	}
 	return st
+}
+
+// subscriberAhead is how much WAL the subscriber has confirmed that the standby has
+// not received: promoted now, it would lack what the subscriber has (I-7). U was read
+// before the standby was looked at, so this is never too much. Positions of different
+// timelines say nothing of each other; without a walreceiver the last one counts.
+func subscriberAhead(v *View, u *protocol.SlotState) protocol.LSN {
+	s := &v.Standby
+	end := max(s.Receive, s.Replay)
+	if !s.InRecovery || end == protocol.InvalidLSN || u.ConfirmedFlushLSN <= end ||
+		s.ReceivedTLI != 0 && s.ReceivedTLI != v.Upstream.Message.TimelineID {
+		return 0
+	}
+	return u.ConfirmedFlushLSN - end
 }
 
 // judgeOwned judges a slot on the standby that the ledger says is the helper's.

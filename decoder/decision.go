@@ -123,6 +123,7 @@ type SlotStatus struct {
 	Exists   bool         // a slot of this name is on the standby and is the helper's
 	Missing  protocol.LSN // subscriber_behind: bytes the subscriber has to confirm
 	Lag      protocol.LSN // U - L in bytes, 0 when not behind
+	Ahead    protocol.LSN // U beyond what the standby has received, in bytes, 0 when not
 	Retained protocol.LSN // WAL the local slot keeps, in bytes
 	Active   bool         // in use on the standby
 }

@@ -84,6 +84,7 @@ type SlotStatusJSON struct {
 	Lag      uint64       `json:"lag_bytes"`
 	LagTime  float64      `json:"lag_seconds"` // since the subscriber passed Local, as far as this helper has seen it
 	Missing  uint64       `json:"missing_bytes"`
+	Ahead    uint64       `json:"subscriber_ahead_bytes"` // confirmed by the subscriber, and not received by the standby
 	Retained uint64       `json:"retained_bytes"`
 	Exists   bool         `json:"exists"`
 	Active   bool         `json:"active"`
@@ -176,7 +177,7 @@ func (s SlotStatus) json(now time.Time) SlotStatusJSON {
 	return SlotStatusJSON{
 		Name: s.Name, Database: s.Database, Plugin: s.Plugin, State: s.State, Reason: s.Reason, Detail: s.Detail,
 		Hint: s.Reason.Hint(), Since: now, Upstream: s.Upstream, Local: s.Local, Lag: uint64(s.Lag),
-		Missing: uint64(s.Missing), Retained: uint64(s.Retained), Exists: s.Exists, Active: s.Active,
+		Missing: uint64(s.Missing), Ahead: uint64(s.Ahead), Retained: uint64(s.Retained), Exists: s.Exists, Active: s.Active,
 	}
 }
 

@@ -31,7 +31,7 @@ func helperDocument() statusdoc.Document {
 			Anchor:   decoder.AnchorStatus{Phase: "live", Position: 0x16B374D800},
 			Slots: []decoder.SlotStatusJSON{
 				{Name: "orders_sub", Database: "shop", Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x16B374D810, Local: 0x16B374D000,
-					Lag: 0x810, LagTime: 2.25, Since: now.Add(-26 * time.Hour)},
+					Lag: 0x810, LagTime: 2.25, Ahead: 0x400, Since: now.Add(-26 * time.Hour)},
 				{Name: "late_sub", Database: "データ", Plugin: "pgoutput", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
 					Detail: "16 MB to go", Hint: decoder.ReasonSubscriberBehind.Hint(), Upstream: 0x16A0000000, Since: now.Add(-12 * time.Second)},
 				{Name: "audit", Database: "bad\nname", Plugin: "wal2json", State: decoder.StateBlocked, Reason: decoder.ReasonPluginMissing,
@@ -66,6 +66,7 @@ SLOT        DATABASE     PLUGIN    UPSTREAM     STANDBY         LAG  LAG TIME  S
 orders_sub  shop         pgoutput  16/B374D810  16/B374D000  2064 B        2s  ready                        1d2h
 late_sub    データ       pgoutput  16/A0000000  -                 -         -  pending  subscriber_behind    12s
 audit       bad\x0aname  wal2json  16/B374D810  -                 -         -  blocked  plugin_missing        0s
+orders_sub: its subscriber has confirmed 1024 B of WAL that db2 has not received
 late_sub: 16 MB to go
 
 1 of 3 slots ready, 1 pending, 1 blocked
@@ -138,7 +139,7 @@ not held back: slot free is exempt
 		t.Errorf("check: status %d, stdout:\n%s", checked.status, checked.stdout)
 	}
 	plugin := execute(t, nil, "", "check", "--nagios", "--url", serveDocument(t, relayDocument()))
-	if !strings.Contains(plugin.stdout, `upstream hold-back of slot "audit" is walsender`) || plugin.status != nagiosWarning {
+	if !strings.Contains(plugin.stdout, `upstream hold-back of slot "audit" is walsender`) || plugin.status != nagiosCritical { // no helper was asked
 		t.Errorf("check --nagios: status %d, stdout:\n%s", plugin.status, plugin.stdout)
 	}
 }

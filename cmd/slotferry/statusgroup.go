@@ -170,6 +170,10 @@ func (v *statusView) slots(documents []*statusdoc.Document) {
 		if s.Detail != "" && s.State != decoder.StateReady {
 			details = append(details, table.Printable(s.Name)+": "+table.Printable(s.Detail))
 		}
+		if s.Ahead > 0 {
+			details = append(details, fmt.Sprintf("%s: its subscriber has confirmed %s of WAL that %s has not received",
+				table.Printable(s.Name), human.Bytes(s.Ahead), table.Printable(l.d.Host)))
+		}
 	}
 	if helpers == 1 { // on which standby is clear
 		t.Header, t.Right = slices.Delete(t.Header, 3, 4), slices.Delete(t.Right, 3, 4)

@@ -43,7 +43,8 @@ var (
 	descSlotReason   = desc("helper_slot_reason", "Always 1; the labels say why a slot is not ready.", append(slotLabels, "state", "reason")...)
 	descSlotLag      = desc("helper_slot_lag_bytes", "WAL from the standby's slot to the subscriber's position: sent twice at most after failover. It endangers nothing.", slotLabels...)
 	descSlotLagTime  = desc("helper_slot_lag_seconds", "Time since the subscriber passed the standby's position of the slot. Longer than --advance-interval and growing: see steps failed, and max-sessions.", slotLabels...)
-	descSlotMissing  = desc("helper_slot_missing_bytes", "WAL that must still be replayed here or confirmed by the subscriber before the slot is ready. Not shrinking: look at the subscriber.", slotLabels...)
+	descSlotMissing  = desc("helper_slot_missing_bytes", "WAL that the subscriber must still confirm before the slot can be made here (reason subscriber_behind; else 0). Not shrinking: look at the subscriber.", slotLabels...)
+	descSlotAhead    = desc("helper_slot_subscriber_ahead_bytes", "WAL that the subscriber has confirmed and the standby has not received: promoted now, it would lack what the subscriber has. Not back at 0 soon: look at the walreceiver, or use --hold-back.", slotLabels...)
 	descSlotRetained = desc("helper_slot_retained_bytes", "WAL the slot keeps on the standby. Growing: its subscriber is behind.", slotLabels...)
 
 	descSteps = desc("helper_steps_total",
@@ -116,6 +117,7 @@ func (e emitter) helper(h *decoder.Status) {
 		e.gauge(descSlotLag, float64(s.Lag), s.Name, s.Database)
 		e.gauge(descSlotLagTime, s.LagTime, s.Name, s.Database)
 		e.gauge(descSlotMissing, float64(s.Missing), s.Name, s.Database)
+		e.gauge(descSlotAhead, float64(s.Ahead), s.Name, s.Database)
 		e.gauge(descSlotRetained, float64(s.Retained), s.Name, s.Database)
 	}
 	for _, s := range h.Steps {

@@ -39,7 +39,7 @@ func everything() statusdoc.Document {
 			Slots: []decoder.SlotStatusJSON{
 				{Name: "orders", Database: `<b>"shop"</b>`, Plugin: "pgoutput", State: decoder.StateReady, Upstream: 0x5000, Local: 0x4000, Lag: 0x1000, LagTime: 2.5, Since: now},
 				{Name: "late", Database: "shop", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
-					Detail: "<img src=x onerror=alert(1)>", Hint: "wait & see", Missing: 12345, Since: now},
+					Detail: "<img src=x onerror=alert(1)>", Hint: "wait & see", Missing: 12345, Ahead: 512, Since: now},
 			},
 			Steps: []decoder.StepCount{{Step: "copy", Outcome: "done", Count: 2}},
 			Promotion: &decoder.PromotionReport{Time: now, TimelineID: 3, Slots: []decoder.PromotionSlot{
@@ -247,6 +247,7 @@ func TestMetrics(t *testing.T) {
 		`slotferry_helper_slot_ready{database="shop",slot="late"} 0`,
 		`slotferry_helper_slot_reason{database="shop",reason="subscriber_behind",slot="late",state="pending"} 1`,
 		`slotferry_helper_slot_missing_bytes{database="shop",slot="late"} 12345`,
+		`slotferry_helper_slot_subscriber_ahead_bytes{database="shop",slot="late"} 512`,
 		`slotferry_helper_slot_lag_bytes{database="<b>\"shop\"</b>",slot="orders"} 4096`,
 		`slotferry_helper_slot_lag_seconds{database="<b>\"shop\"</b>",slot="orders"} 2.5`,
 		`slotferry_helper_steps_total{outcome="done",step="copy"} 2`,
