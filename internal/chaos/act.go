@@ -39,6 +39,9 @@ const (
 	Primary    = "primary"
 	Standby    = "standby"
 	Subscriber = "subscriber"
+
+	LastHelper  = "last helper"  // of a cascade
+	LastStandby = "last standby" // of a cascade
 )
 
 // LegSubscriber is the connection of all subscriptions to the primary, beside the

@@ -1,7 +1,7 @@
 // Package chaos lets real clusters go through whatever can happen to them, and
 // says what that cost their logical subscribers.
 //
-// A round is a pair of servers with relay and helper between them, a subscriber
+// A round is a pair of servers, or a cascade of three, with relay and helper between them, a subscriber
 // with real subscriptions, consumers of test_decoding slots, and the traffic of
 // package bank. Its Schedule, a pure function of a seed, says what breaks when:
 // processes are killed and stopped, connections cut and stalled, clocks moved and

@@ -114,6 +114,12 @@ func (w *world) kill(what string) (undo func(context.Context) error, err error) 
 		}, primary.Server.Kill9()
 	case Subscriber:
 		return w.subscriber.Start, w.subscriber.Kill9()
+	case LastHelper:
+		defer w.watch.forget()
+		return w.pair.C.Helper.Start, w.pair.C.Helper.Kill9()
+	case LastStandby:
+		defer w.watch.forget()
+		return w.pair.C.Server.Start, w.pair.C.Server.Kill9()
 	}
 	return nil, fmt.Errorf("there is no %s to kill", what)
 }
@@ -129,6 +135,10 @@ func (w *world) pause(ctx context.Context, what string) (undo func(context.Conte
 		return func(context.Context) error { return standby.Server.Resume() }, standby.Server.Pause(ctx)
 	case Primary:
 		return func(context.Context) error { return primary.Server.Resume() }, primary.Server.Pause(ctx)
+	case LastHelper:
+		return func(context.Context) error { return w.pair.C.Helper.Resume() }, w.pair.C.Helper.Pause()
+	case LastStandby:
+		return func(context.Context) error { return w.pair.C.Server.Resume() }, w.pair.C.Server.Pause(ctx)
 	}
 	return nil, fmt.Errorf("there is no %s to stop", what)
 }

@@ -79,12 +79,17 @@ func (g *generator) act(s *Schedule) Act {
 		legs = append(legs, string(rig.LegRelay))
 		processes = append(processes, Relay)
 	}
+	clocks, servers := slices.Clone(processes), []string{Standby, Primary}
+	if s.Cascade && len(s.Phases) == 0 {
+		processes = append(processes, LastHelper)
+		servers = append(servers, LastStandby)
+	}
 	hold := g.duration(100, 2500)
 	switch n := g.rng.IntN(100); {
 	case n < 16:
-		return Act{Kind: Kill, On: pick(g.rng, append(processes, Standby, Primary, Subscriber)...), Hold: g.duration(0, 1500)}
+		return Act{Kind: Kill, On: pick(g.rng, append(append(processes, servers...), Subscriber)...), Hold: g.duration(0, 1500)}
 	case n < 26:
-		return Act{Kind: Pause, On: pick(g.rng, append(processes, Standby, Primary)...), Hold: hold}
+		return Act{Kind: Pause, On: pick(g.rng, append(processes, servers...)...), Hold: hold}
 	case n < 30:
 		return Act{Kind: Restart, On: Standby}
 	case n < 38:
@@ -96,7 +101,7 @@ func (g *generator) act(s *Schedule) Act {
 	case n < 60:
 		return Act{Kind: FillDisk, Hold: hold}
 	case n < 65:
-		return Act{Kind: MoveClock, On: pick(g.rng, processes...), Amount: pick(g.rng, -86400, -600, -7, 7, 600, 86400)}
+		return Act{Kind: MoveClock, On: pick(g.rng, clocks...), Amount: pick(g.rng, -86400, -600, -7, 7, 600, 86400)}
 	case n < 69:
 		return Act{Kind: NoFeedback, Hold: hold}
 	case n < 73:

@@ -10,6 +10,7 @@ import (
 	"github.com/slotferry/slotferry/internal/bank"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/poll"
+	"github.com/slotferry/slotferry/internal/rig"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -38,8 +39,7 @@ func (w *world) moves(phase int) []Move {
 // handOver does what an operator does before anybody writes on the new primary:
 // looks whether a subscriber is ahead of it, and moves it past that. Behind hold-back
 // there is nothing to look for. Then it lets everybody come.
-func (w *world) handOver(ctx context.Context, slots []Move, report *decoder.PromotionReport) error {
-	_, standby := w.roles()
+func (w *world) handOver(ctx context.Context, standby *rig.Node, slots []Move, report *decoder.PromotionReport) error {
 	applied, err := w.appliedUpTo(ctx)
 	if err != nil {
 		return err

@@ -46,9 +46,9 @@ func TestHeldBackInTheMiddleOfARecord(t *testing.T) {
 		return time.Since(stalled) > 3*time.Second, last.String()
 	})
 	s.must(s.failover(ctx, 0, Phase{End: Failover, Patient: true}, &s.acts))
-	s.swap()
+	s.swap(s.standby)
 	s.must(s.rejoin(ctx, Phase{End: Failover}))
-	s.swap()
+	s.swap(s.standby)
 	if v := s.judge(); !v.Good() {
 		t.Error("the round is bad")
 	}

@@ -110,7 +110,7 @@ func (s *scene) untilAhead(slot string) {
 // judge ends the scene after its failover.
 func (s *scene) judge() Verdict {
 	s.t.Helper()
-	s.swap()
+	s.swap(s.standby)
 	s.must(s.gather(s.t.Context()))
 	v := Judge(&s.evidence)
 	s.t.Log(v.String())
@@ -182,7 +182,7 @@ func TestCheckerSeesAdvancePastTheSwitch(t *testing.T) {
 		return err == nil && at > ahead, fmt.Sprintf("at %v, audit at %v, %v", at, ahead, err)
 	})
 	s.must(standby.Helper.Resume())
-	_, err = s.report(ctx, 0)
+	_, err = s.report(ctx, standby, 0)
 	s.must(err)
 	s.stream("audit").hold(false)
 	s.mustHaveLost("audit")

@@ -10,12 +10,13 @@ import (
 	"github.com/slotferry/slotferry/decoder"
 	"github.com/slotferry/slotferry/internal/cluster"
 	"github.com/slotferry/slotferry/internal/poll"
+	"github.com/slotferry/slotferry/internal/rig"
 )
 
 // play plays one phase.
 func (w *world) play(ctx context.Context, number int) error {
 	p := w.schedule.Phases[number]
-	_, standby := w.roles()
+	standby := w.promoted(p.End)
 	watching, stopWatching := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.watch.run(watching, standby) })
@@ -38,7 +39,7 @@ func (w *world) play(ctx context.Context, number int) error {
 		return err
 	}
 	acts.Wait()
-	w.swap()
+	w.swap(standby)
 	// What is held back needs a standby to come at all.
 	if number+1 < len(w.schedule.Phases) || w.schedule.HoldBack {
 		return w.rejoin(ctx, p)
@@ -62,11 +63,20 @@ func (w *world) begin(ctx context.Context, p Phase) *sync.WaitGroup {
 	return &w.acts
 }
 
-// ready waits until every slot of the primary is ready on the standby.
+// ready waits until every slot of the primary is ready on every standby.
 func (w *world) ready(ctx context.Context) error {
-	primary, standby := w.roles()
+	for _, standby := range w.standbys() {
+		if err := w.readyOn(ctx, standby); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) readyOn(ctx context.Context, standby *rig.Node) error {
+	primary, _ := w.roles()
 	var first uint64
-	return poll.Until(ctx, waitTime, "every slot to be ready", func(ctx context.Context) (bool, string) {
+	return poll.Until(ctx, waitTime, "every slot to be ready on "+standby.Name, func(ctx context.Context) (bool, string) {
 		there, err := cluster.QueryColumn[string](ctx, primary.Server, databases[0],
 			"SELECT slot_name::text FROM pg_replication_slots WHERE slot_type = 'logical' AND NOT temporary")
 		if err != nil {
@@ -92,20 +102,27 @@ func (w *world) ready(ctx context.Context) error {
 		if !st.Upstream.Fresh || st.Upstream.MessageSequence == first {
 			return false, "slot state is not new"
 		}
-		w.watch.take(st) // the phase may end before the watch asks again
+		w.watch.takeOf(standby, st) // the phase may end before the watch asks again
 		return true, ""
 	})
 }
 
 // failover kills the primary and promotes the standby.
 func (w *world) failover(ctx context.Context, number int, p Phase, acts *sync.WaitGroup) error {
-	primary, standby := w.roles()
+	primary, middle := w.roles()
+	standby := w.promoted(p.End)
 	w.say("kill -9 of %s", primary.Name)
 	w.evidence.Failovers++
 	w.serving.Store(nil)
 	slots := w.moves(number)
 	if err := primary.Server.Kill9(); err != nil {
 		return err
+	}
+	if standby != middle {
+		w.say("kill -9 of %s", middle.Name)
+		if err := middle.Server.Kill9(); err != nil {
+			return err
+		}
 	}
 	w.turnTo(nil)
 	// A standby that was stopped cannot be promoted, nor can anybody look at a
@@ -121,14 +138,14 @@ func (w *world) failover(ctx context.Context, number int, p Phase, acts *sync.Wa
 		return err
 	}
 	if !p.Patient {
-		return w.handOver(ctx, slots, nil)
+		return w.handOver(ctx, standby, slots, nil)
 	}
 	acts.Wait()
-	report, err := w.report(ctx, number)
+	report, err := w.report(ctx, standby, number)
 	if err != nil {
 		return err
 	}
-	return w.handOver(ctx, slots, report)
+	return w.handOver(ctx, standby, slots, report)
 }
 
 // switchover stops the primary in order, promotes the standby, and makes the old
@@ -153,18 +170,17 @@ func (w *world) switchover(ctx context.Context, number int, p Phase) error {
 		return err
 	}
 	if !p.Patient {
-		return w.handOver(ctx, slots, nil)
+		return w.handOver(ctx, standby, slots, nil)
 	}
-	report, err := w.report(ctx, number)
+	report, err := w.report(ctx, standby, number)
 	if err != nil {
 		return err
 	}
-	return w.handOver(ctx, slots, report)
+	return w.handOver(ctx, standby, slots, report)
 }
 
 // report waits until the helper of the promoted standby has finished.
-func (w *world) report(ctx context.Context, phase int) (*decoder.PromotionReport, error) {
-	_, standby := w.roles()
+func (w *world) report(ctx context.Context, standby *rig.Node, phase int) (*decoder.PromotionReport, error) {
 	var report *decoder.PromotionReport
 	err := poll.Until(ctx, waitTime, "the promotion report", func(ctx context.Context) (bool, string) {
 		st, err := standby.Status(ctx)
@@ -182,7 +198,7 @@ func (w *world) report(ctx context.Context, phase int) (*decoder.PromotionReport
 // and waits until all is well.
 func (w *world) rejoin(ctx context.Context, p Phase) error {
 	primary, standby := w.roles()
-	if p.End == Failover {
+	if p.End == Failover && !w.schedule.Cascade {
 		if err := w.pair.Remake(ctx, standby, primary); err != nil {
 			return err
 		}

@@ -21,6 +21,10 @@ type Schedule struct {
 	// HoldBack lets every consumer connect through the relay in front of the primary,
 	// which holds back until a standby has what it sends: nobody may then be ahead.
 	HoldBack bool
+
+	// Cascade hangs a second standby behind the first. A failover promotes the first,
+	// and the second is its standby then; or the last, when both others die.
+	Cascade bool
 }
 
 // Consumer is a logical consumer that is there from the beginning.
@@ -50,6 +54,9 @@ type End string
 const (
 	Failover   End = "failover"   // the primary is killed with kill -9
 	Switchover End = "switchover" // the primary is stopped in order; always Settled
+
+	// FailoverToLast is of a cascade: the primary and the first standby are killed.
+	FailoverToLast End = "failover to the last"
 )
 
 // Limits are what a schedule may do.
@@ -65,6 +72,7 @@ func NewSchedule(seed uint64, limits Limits) Schedule {
 	s := Schedule{Seed: seed, Major: limits.Majors[seed%uint64(len(limits.Majors))]}
 	modes := []rig.Mode{rig.Inline, rig.Sidecar, rig.Solo, rig.Inline, rig.Sidecar}
 	s.Mode = modes[seed%uint64(len(modes))]
+	s.Cascade = rand.New(rand.NewPCG(seed, 0x63617363)).IntN(5) == 0
 	s.Consumers = g.consumers(s.Major)
 	phases := 1
 	if !limits.Short {
@@ -73,8 +81,22 @@ func NewSchedule(seed uint64, limits Limits) Schedule {
 	for range phases {
 		s.Phases = append(s.Phases, g.phase(&s))
 	}
-	s.HoldBack = g.rng.IntN(3) == 0
+	s.HoldBack = g.rng.IntN(3) == 0 && !s.Cascade // its last node has no standby
+	if s.Cascade {
+		g.cascade(&s)
+	}
 	return s
+}
+
+// cascade makes the phases those of a cascade: as many as it has standbys, at most.
+func (g *generator) cascade(s *Schedule) {
+	s.Phases = s.Phases[:min(2, len(s.Phases))]
+	for i := range s.Phases {
+		s.Phases[i].End = Failover
+	}
+	if len(s.Phases) == 1 && g.rng.IntN(2) == 0 {
+		s.Phases[0].End = FailoverToLast
+	}
 }
 
 // String prints a schedule, for people.
@@ -83,6 +105,9 @@ func (s *Schedule) String() string {
 	fmt.Fprintf(&b, "seed %d: PostgreSQL %d, %s", s.Seed, s.Major, s.Mode)
 	if s.HoldBack {
 		b.WriteString(", held back")
+	}
+	if s.Cascade {
+		b.WriteString(", cascade")
 	}
 	b.WriteByte('\n')
 	for _, c := range s.Consumers {

@@ -39,6 +39,10 @@ func TestSchedulesTryEverything(t *testing.T) {
 		s := NewSchedule(seed, Limits{Majors: allMajors})
 		seen[fmt.Sprintf("%d %s", s.Major, s.Mode)] = true
 		seen[fmt.Sprintf("%s held back %t", s.Mode, s.HoldBack)] = true
+		if s.Cascade {
+			seen[fmt.Sprintf("%s cascade", s.Mode)] = true
+			seen[fmt.Sprintf("cascade of %d, %s", len(s.Phases), s.Phases[0].End)] = true
+		}
 		for _, p := range s.Phases {
 			seen[fmt.Sprintf("%s settled %t patient %t", p.End, p.Settled, p.Patient)] = true
 			for _, a := range p.Acts {
@@ -62,7 +66,11 @@ func TestSchedulesTryEverything(t *testing.T) {
 	} {
 		want = append(want, string(kind))
 	}
-	for _, on := range []string{Helper, Relay, Primary, Standby} {
+	for _, mode := range []rig.Mode{rig.Inline, rig.Sidecar, rig.Solo} {
+		want = append(want, fmt.Sprintf("%s cascade", mode))
+	}
+	want = append(want, "cascade of 1, failover", "cascade of 2, failover", "cascade of 1, failover to the last")
+	for _, on := range []string{Helper, Relay, Primary, Standby, LastHelper, LastStandby} {
 		want = append(want, fmt.Sprintf("%s %s", Kill, on), fmt.Sprintf("%s %s", Pause, on))
 	}
 	for _, leg := range []rig.Leg{rig.LegWALReceiver, rig.LegRelay, rig.LegUpstream, rig.LegStandby, LegSubscriber} {

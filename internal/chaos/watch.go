@@ -17,6 +17,7 @@ const watchEvery = 150 * time.Millisecond
 // promotion is measured.
 type watch struct {
 	mu      sync.Mutex
+	node    *rig.Node                         // that is watched; nil: nobody yet
 	said    map[string]decoder.SlotStatusJSON // when all was well but for single slots
 	measure bool                              // what it said of positions still counts
 }
@@ -25,6 +26,9 @@ type watch struct {
 // has one to which something is the matter with all slots: the upstream may be dead
 // or cut off, and that takes nothing from a slot that was ready.
 func (w *watch) run(ctx context.Context, n *rig.Node) {
+	w.mu.Lock()
+	w.node = n
+	w.mu.Unlock()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -36,6 +40,16 @@ func (w *watch) run(ctx context.Context, n *rig.Node) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// takeOf takes what the helper of a node has said, if that is the one watched.
+func (w *watch) takeOf(n *rig.Node, st *decoder.Status) {
+	w.mu.Lock()
+	watched := w.node == n
+	w.mu.Unlock()
+	if watched {
+		w.take(st)
 	}
 }
 

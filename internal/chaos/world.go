@@ -94,10 +94,33 @@ func (w *world) stream(slot string) *stream {
 	return w.streams[slot]
 }
 
-func (w *world) swap() {
+// swap makes the promoted node the primary. Its standby is the node that was the
+// primary, or in a cascade the next one, if there is one.
+func (w *world) swap(promoted *rig.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.primary, w.standby = w.standby, w.primary
+	w.primary, w.standby = promoted, w.primary
+	if w.schedule.Cascade {
+		w.standby = w.pair.C
+	}
+}
+
+// promoted is the node that a phase which ends so makes the primary.
+func (w *world) promoted(end End) *rig.Node {
+	_, standby := w.roles()
+	if end == FailoverToLast {
+		return w.pair.C
+	}
+	return standby
+}
+
+// standbys are all nodes that must be ready: in a cascade the last one, too.
+func (w *world) standbys() []*rig.Node {
+	_, standby := w.roles()
+	if w.schedule.Cascade && standby != w.pair.C {
+		return []*rig.Node{standby, w.pair.C}
+	}
+	return []*rig.Node{standby}
 }
 
 func newWorld(s Schedule, cfg Config) *world {
@@ -114,7 +137,7 @@ func (w *world) build(ctx context.Context) error {
 		return err
 	}
 	if w.cfg.Disk {
-		for _, node := range []string{"a", "b"} {
+		for _, node := range []string{"a", "b", "c"} {
 			if w.disks[node], err = mountDisk(filepath.Join(w.cfg.Dir, node+"-state")); err != nil {
 				return err
 			}
@@ -122,7 +145,7 @@ func (w *world) build(ctx context.Context) error {
 	}
 	w.pair, err = rig.NewPair(ctx, rig.Config{
 		Bin: w.cfg.Bin, Binary: w.cfg.Binary, Mode: w.schedule.Mode, Dir: w.cfg.Dir, Servers: w.cfg.Dir,
-		Settings: settings, Flags: []string{"--advance-interval", "1s"}, RelayFlags: w.relayFlags(), Via: w.legs.via,
+		Settings: settings, Flags: []string{"--advance-interval", "1s"}, RelayFlags: w.relayFlags(), Cascade: w.schedule.Cascade, Via: w.legs.via,
 	})
 	if err != nil {
 		return err

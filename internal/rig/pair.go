@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,9 @@ type Config struct {
 	Servers  string            // for the servers' directories; empty: temporary ones, which Close removes
 	Settings map[string]string // of both servers, added to the harness's
 	Flags    []string          // of every helper, added to the rig's
+
+	// Cascade hangs a third node, C, behind B: C streams from B by the same mode.
+	Cascade bool
 
 	RelayFlags []string // of every relay, and in mode solo of every helper, added to the rig's
 
@@ -68,6 +72,7 @@ type Node struct {
 type Pair struct {
 	cfg  Config
 	A, B *Node
+	C    *Node // the end of a cascade; nil: there is none
 
 	ports map[string]int
 	free  []func()
@@ -83,14 +88,18 @@ func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 			err = errors.Join(err, half.Close())
 		}
 	}()
-	for _, name := range []string{"a", "b", "a-relay", "b-relay", "a-relay-http", "b-relay-http",
-		"a-helper", "b-helper", "a-helper-http", "b-helper-http"} {
-		port, release, err := cluster.FreePort()
-		if err != nil {
-			return nil, err
+	if cfg.Cascade {
+		p.C = &Node{Name: "c"}
+	}
+	for _, n := range p.nodes() {
+		for _, what := range []string{"", "-relay", "-relay-http", "-helper", "-helper-http"} {
+			port, release, err := cluster.FreePort()
+			if err != nil {
+				return nil, err
+			}
+			p.free = append(p.free, release)
+			p.ports[n.Name+what] = port
 		}
-		p.free = append(p.free, release)
-		p.ports[name] = port
 	}
 	p.A.Server, err = cluster.Start(ctx, cluster.Config{
 		Bin: cfg.Bin, Name: "a", Dir: cfg.serverDir("a"), Port: p.ports["a"], Settings: cfg.Settings,
@@ -110,7 +119,24 @@ func NewPair(ctx context.Context, cfg Config) (p *Pair, err error) {
 	p.B.Server, err = p.A.Server.Standby(ctx, cluster.StandbyConfig{
 		Name: "b", SlotName: "b", Dir: cfg.serverDir("b"), Port: p.ports["b"], PrimaryConninfo: p.conninfo(p.B),
 	})
+	if err != nil || p.C == nil {
+		return p, err
+	}
+	if err := errors.Join(p.prepare(p.C, p.B), p.C.start(ctx)); err != nil {
+		return nil, err
+	}
+	p.C.Server, err = p.B.Server.Standby(ctx, cluster.StandbyConfig{
+		Name: "c", SlotName: "c", Dir: cfg.serverDir("c"), Port: p.ports["c"], PrimaryConninfo: p.conninfo(p.C),
+	})
 	return p, err
+}
+
+// nodes are all nodes, upstream first.
+func (p *Pair) nodes() []*Node {
+	if p.C == nil {
+		return []*Node{p.A, p.B}
+	}
+	return []*Node{p.A, p.B, p.C}
 }
 
 // serverDir is the directory of a server, empty for a temporary one.
@@ -133,6 +159,9 @@ func (p *Pair) prepare(n, other *Node) error {
 	if p.cfg.Mode == Solo {
 		n.listen = legs.addr(LegWALReceiver, n.Name+"-helper")
 		helperArgs = append(helperArgs, p.cfg.RelayFlags...)
+		if n == p.C {
+			helperArgs = append(helperArgs, "--helper-url", other.Helper.URL())
+		}
 		n.Helper = newProcess(n.Name+"-solo", p.cfg.Binary, p.cfg.Dir, helperURL,
 			append([]string{"solo", "--listen", addr(n.Name + "-helper"), "--upstream", serverConninfo(legs.port(LegUpstream, other.Name))}, helperArgs...)...)
 		return legs.err
@@ -149,6 +178,9 @@ func (p *Pair) prepare(n, other *Node) error {
 		"relay", "--listen", addr(n.Name + "-relay"), "--upstream", serverConninfo(legs.port(LegUpstream, n.Name)),
 		"--http", addr(n.Name + "-relay-http"),
 	}, p.cfg.RelayFlags...)
+	if p.cfg.Cascade && n == p.B {
+		relayArgs = append(relayArgs, "--helper-url", n.Helper.URL())
+	}
 	n.Relay = newProcess(n.Name+"-relay", p.cfg.Binary, p.cfg.Dir, "http://"+addr(n.Name+"-relay-http"), relayArgs...)
 	return legs.err
 }
@@ -318,14 +350,16 @@ func (n *Node) WaitReady(ctx context.Context, timeout time.Duration, slot string
 // Close ends everything. It reports what did not end as it should.
 func (p *Pair) Close() error {
 	var errs []error
-	for _, n := range []*Node{p.A, p.B} {
+	nodes := p.nodes()
+	for _, n := range nodes {
 		for _, proc := range []*Process{n.Helper, n.Relay} {
 			if proc != nil && proc.Running() {
 				errs = append(errs, proc.Stop())
 			}
 		}
 	}
-	for _, n := range []*Node{p.B, p.A} {
+	slices.Reverse(nodes)
+	for _, n := range nodes {
 		if n.Server != nil {
 			errs = append(errs, n.Server.Close())
 		}
@@ -339,7 +373,7 @@ func (p *Pair) Close() error {
 // Logs returns the logs of all processes, for a test that failed.
 func (p *Pair) Logs() string {
 	out := ""
-	for _, n := range []*Node{p.A, p.B} {
+	for _, n := range p.nodes() {
 		for _, proc := range []*Process{n.Helper, n.Relay} {
 			if proc != nil {
 				out += "---- " + proc.name + "\n" + proc.Log()
