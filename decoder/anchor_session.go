@@ -100,38 +100,3 @@ func simpleQuery(ctx context.Context, conn *pgconn.PgConn, command string) ([][]
 
 // close ends the session, and with it the anchor.
 func (a *anchorSession) close() { closePgConn(a.conn) }
-
-// readHistory asks the standby for the current timeline and its history, over the
-// replication protocol: no SQL function tells a standby's replay timeline.
-func readHistory(ctx context.Context, s *sessions, timeline uint32) (uint32, History, error) {
-	conn, err := s.connectReplication(ctx, "")
-	if err != nil {
-		return 0, nil, fmt.Errorf("connect to read the timeline history: %w", err)
-	}
-	a := &anchorSession{conn: conn}
-	defer a.close()
-	if timeline == 0 {
-		rows, err := a.query(ctx, "IDENTIFY_SYSTEM")
-		if err != nil {
-			return 0, nil, fmt.Errorf("identify system: %w", err)
-		}
-		if len(rows) != 1 || len(rows[0]) < 2 {
-			return 0, nil, fmt.Errorf("identify system: unexpected result %q", rows)
-		}
-		if _, err := fmt.Sscan(string(rows[0][1]), &timeline); err != nil {
-			return 0, nil, fmt.Errorf("identify system: timeline %q: %w", rows[0][1], err)
-		}
-	}
-	if timeline == 1 {
-		return timeline, nil, nil // a first timeline has no history file
-	}
-	rows, err := a.query(ctx, fmt.Sprintf("TIMELINE_HISTORY %d", timeline))
-	if err != nil {
-		return timeline, nil, fmt.Errorf("read history of timeline %d: %w", timeline, err)
-	}
-	if len(rows) != 1 || len(rows[0]) != 2 {
-		return timeline, nil, fmt.Errorf("read history of timeline %d: unexpected result", timeline)
-	}
-	history, err := ParseHistory(string(rows[0][1]))
-	return timeline, history, err
-}

@@ -3,6 +3,7 @@ package decoder
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/slotferry/slotferry/protocol"
 )
@@ -11,7 +12,7 @@ import (
 // now. It is pure. Steps are independent of each other: one slot's trouble
 // never keeps another's step back (I-11).
 func Decide(v *View) Decision {
-	d := Decision{Tracks: carryTracks(v), AnchorProven: v.Anchor.Proven}
+	d := Decision{Tracks: carryTracks(v), AnchorProven: v.Anchor.Proven, ProvenBy: v.Anchor.ProvenBy}
 	top := overall(v)
 	d.Overall, d.Detail = top.reason, top.detail
 	if v.Upstream.Message != nil {
@@ -49,7 +50,7 @@ func Decide(v *View) Decision {
 		}
 	}
 	d.Anchor = decideAnchor(v, top, copies)
-	d.AnchorProven = anchorProven(v, top)
+	d.AnchorProven, d.ProvenBy = anchorProven(v, top)
 	d.NeedSnapshot = v.Anchor.Phase == AnchorCreating || d.Anchor.Kind == AnchorCreate
 	return d
 }
@@ -177,6 +178,8 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 	switch {
 	case !row.describes(l): // I-9, I-10
 		return blocked(ReasonNameClash, "not the slot the ledger describes"), Step{Kind: StepForget, Why: ReasonNameClash}
+	case l.Plugin == u.Plugin && l.Database != u.Database && (t.DatabaseSince == 0 || v.Standby.Replay < t.DatabaseSince):
+		return pending(ReasonWALNotReplayed, "database %q may have been renamed to %q", l.Database, u.Database), Step{}
 	case l.Database != u.Database || l.Plugin != u.Plugin:
 		return drop(pending(ReasonBeingRebuilt, "made again upstream for database %q and plugin %q", u.Database, u.Plugin))
 	case l.InvalidationReason != "":
@@ -193,6 +196,8 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return historyNotRead(v), Step{}
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.coversAhead(l.ConfirmedFlushLSN): // I-14
 		return pending(ReasonAheadAfterCrash, "%d bytes", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN), Step{}
+	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN && t.Remade: // I-14
+		return drop(pending(ReasonBeingRebuilt, "made again upstream, at %v", u.ConfirmedFlushLSN))
 	case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4
 		return drop(pending(ReasonConsumedOnStandby, "%d bytes past the subscriber", l.ConfirmedFlushLSN-u.ConfirmedFlushLSN))
 	}
@@ -257,7 +262,7 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 		return blocked(ReasonNameClash, "the standby's is still being created"), Step{}
 	case u.ConfirmedFlushLSN == 0:
 		return pending(ReasonBeingCreated, ""), Step{}
-	case v.Standby.ReceivedTLI > 1 && v.Standby.HistoryTLI != v.Standby.ReceivedTLI:
+	case recorded && v.Standby.ReceivedTLI > 1 && v.Standby.HistoryTLI != v.Standby.ReceivedTLI:
 		return historyNotRead(v), Step{}
 	}
 	if x := offHistory(&v.Standby, row, l); x.bad() {
@@ -278,14 +283,18 @@ func judgeForeign(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, r
 
 // offHistory says why a slot that was this node's own lies beyond where the history
 // that is now followed left the node's; the zero verdict when it does not. The row
-// knows which timeline the node was the primary of. Without one all that can be
-// said is that the slot must lie before the last switch.
+// knows which timeline the node was the primary of.
+//
+// Of a slot without a row nobody knows on which timeline it came to where it is:
+// most likely on the one that is received, behind every switch. The server follows
+// this history, so no WAL of it lies on another; whether the slot decodes from there
+// without a gap is for judgeFound.
 func offHistory(s *Standby, row LedgerRow, l *LocalSlot) verdict {
 	from := row.PrimaryTimelineID
 	if from == 0 {
 		from = s.History.lastTimeline()
 	}
-	if s.ReceivedTLI <= 1 {
+	if s.ReceivedTLI <= 1 || row.Name == "" {
 		return verdict{}
 	}
 	end, ok := s.History.Holds(from, s.ReceivedTLI, l.ConfirmedFlushLSN)
@@ -317,6 +326,8 @@ func judgeMissing(v *View, u *protocol.SlotState) (verdict, Step) {
 	switch {
 	case u.InvalidationReason != "":
 		return blocked(ReasonUpstreamInvalidated, "%s", u.InvalidationReason), Step{}
+	case !utf8.ValidString(u.Database):
+		return blocked(ReasonError, "the name of database %q is not UTF-8: its slots are not made", u.Database), Step{}
 	case judgeTwoPhase(v, u).bad(): // I-8
 		return judgeTwoPhase(v, u), Step{}
 	case judgePlugin(v, u).bad():

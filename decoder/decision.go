@@ -20,6 +20,7 @@ type Decision struct {
 	Reread       protocol.LSN     // most bytes of WAL that a ready slot has behind its position
 	Tracks       map[string]Track // the tracks with what this look has shown
 	AnchorProven bool
+	ProvenBy     proof // the anchor
 }
 
 // Step is one thing to do to one slot.

@@ -90,7 +90,7 @@ type Helper struct {
 	lastAsk     time.Time
 	said        map[string]string // what was logged last of each subject: one line a change
 	promotion   *PromotionReport
-	pending     []SlotStatusJSON // slots that were not here when last looked at as a standby
+	pending     []SlotStatusJSON // slots that were not here, or not the helper's, when last looked at as a standby
 	promoteNext time.Time        // not before this after a promotion that is not finished
 	notPromoted bool             // a primary, but not by a promotion of the standby
 

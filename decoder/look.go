@@ -39,6 +39,7 @@ func (h *Helper) look(ctx context.Context) {
 	}
 	up = h.takeMessage(up)
 	h.forgetPromotion()
+	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { takeRenames(rows, h.tracks, &h.standby.Standby) }))
 	if !h.standby.InRecovery {
 		h.onPrimary(ctx)
 	}
@@ -48,7 +49,7 @@ func (h *Helper) look(ctx context.Context) {
 	d := Decide(&view)
 	h.sayOthers(d.Tracks)
 	maps.Copy(h.tracks, d.Tracks)
-	h.anchor.Proven = d.AnchorProven
+	h.anchor.Proven, h.anchor.ProvenBy = d.AnchorProven, d.ProvenBy
 	h.actAnchor(ctx, &d)
 	h.publish(&view, &d) // before the disk is waited for: what was made can be used already
 	h.recordOutcomes()
@@ -195,7 +196,7 @@ func (h *Helper) readSwitches(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, history, err := readHistory(ctx, h.sessions, tli)
+	history, err := readHistory(ctx, h.sessions, tli)
 	if err != nil {
 		h.historyNext = time.Now().Add(2 * time.Second)
 		h.say("history", err.Error(), h.log.Warn().Err(err), "timeline history cannot be read")
@@ -245,16 +246,25 @@ type stallWatch struct {
 	since  time.Time
 }
 
+// stalled takes in a look and says whether replay has stood still for too long while
+// WAL waits. A delay that the operator wants is no standstill, but counts as one
+// when it is over. Without a walreceiver WAL comes from the archive, and whether
+// any waits cannot be seen: it is taken to, since no new step begins then.
+func (w *stallWatch) stalled(s *Standby, now time.Time) bool {
+	waits := s.Receive > s.Replay || s.ReceivedTLI == 0
+	if s.Replay != w.replay || !waits || s.ReplayPaused || !s.InRecovery {
+		*w = stallWatch{replay: s.Replay, since: now}
+		return false
+	}
+	return now.Sub(w.since) >= stallTimeout+s.ApplyDelay
+}
+
 // watchReplay gives up our own long steps when replay stands still while WAL
 // waits: one of them may be what holds it up.
 func (h *Helper) watchReplay() {
 	s := &h.standby
 	now := time.Now()
-	if s.Replay != h.stall.replay || s.Receive <= s.Replay || s.ReplayPaused || s.ApplyDelay > 0 || !s.InRecovery {
-		h.stall = stallWatch{replay: s.Replay, since: now}
-		return
-	}
-	if now.Sub(h.stall.since) < stallTimeout {
+	if !h.stall.stalled(&s.Standby, now) {
 		return
 	}
 	for name, run := range h.busy {

@@ -35,3 +35,36 @@ func TestMessageWithoutASlotLeavesItsErrorAlone(t *testing.T) {
 		t.Error("a slot that is nowhere is remembered")
 	}
 }
+
+// A delay that the operator wants is no standstill, one on top of it is; and nobody
+// can see what waits in the archive.
+func TestStallWatch(t *testing.T) {
+	streams := Standby{InRecovery: true, ReceivedTLI: 1, Replay: 0x1000, Receive: 0x2000}
+	change := func(f func(*Standby)) Standby { s := streams; f(&s); return s }
+	for _, tc := range []struct {
+		name    string
+		standby Standby
+		after   time.Duration // from which on it is a standstill; 0: never
+	}{
+		{"WAL waits", streams, stallTimeout},
+		{"none waits", change(func(s *Standby) { s.Receive = s.Replay }), 0},
+		{"replay is paused", change(func(s *Standby) { s.ReplayPaused = true }), 0},
+		{"out of recovery", change(func(s *Standby) { s.InRecovery = false }), 0},
+		{"recovery_min_apply_delay", change(func(s *Standby) { s.ApplyDelay = time.Minute }), stallTimeout + time.Minute},
+		{"from the archive", change(func(s *Standby) { s.ReceivedTLI, s.Receive = 0, s.Replay }), stallTimeout},
+	} {
+		var w stallWatch
+		now := time.Now()
+		w.stalled(&tc.standby, now)
+		for d := time.Second; d < 2*time.Minute; d += time.Second {
+			if got, want := w.stalled(&tc.standby, now.Add(d)), tc.after > 0 && d >= tc.after; got != want {
+				t.Errorf("%s: after %s %t, want %t", tc.name, d, got, want)
+				break
+			}
+		}
+		tc.standby.Replay++
+		if w.stalled(&tc.standby, now.Add(3*time.Minute)) {
+			t.Errorf("%s: it stands still although it has moved", tc.name)
+		}
+	}
+}

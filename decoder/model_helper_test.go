@@ -100,7 +100,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 	}
 	d := Decide(&v)
 	maps.Copy(h.tracks, d.Tracks)
-	h.anchor.Proven = d.AnchorProven
+	h.anchor.Proven, h.anchor.ProvenBy = d.AnchorProven, d.ProvenBy
 	rememberVerdict(h.rows, h.tracks, &s)
 	return v, d
 }

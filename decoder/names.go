@@ -35,7 +35,9 @@ func isSlotName(name string) bool {
 }
 
 // isName reports whether a name fits into a catalog. It may have any byte but 0, and
-// need not be UTF-8: a database has the encoding of whoever created it.
+// need not be UTF-8: a database has the encoding of whoever created it. Slots of one
+// that is not are told of, and not made (judgeMissing): neither the catalog as JSON
+// nor the ledger would give its name back.
 func isName(name string) bool {
 	return name != "" && len(name) <= maxName && !strings.Contains(name, "\x00")
 }

@@ -79,3 +79,19 @@ func TestMessageWithImpossibleNameIsRefused(t *testing.T) {
 		t.Errorf("a message without is not taken: %+v, tracks %+v", up, h.tracks)
 	}
 }
+
+// The name cannot be given back, so nothing is made that would be taken for another's
+// and dropped, again and again; and the slot beside it does not notice.
+func TestDatabaseNameThatIsNotUTF8(t *testing.T) {
+	b := newViewText(t)
+	b.apply("upstream bad 0/5000\nupstream good 0/5000")
+	b.v.Upstream.Message.Slots[0].Database = "caf\xe9"
+	b.observe()
+	d := Decide(&b.v)
+	if len(d.Steps) != 1 || d.Steps[0].Slot != "good" {
+		t.Errorf("steps %v", d.Steps)
+	}
+	if s := d.Slots[0]; s.State != StateBlocked || !strings.Contains(s.Detail, `"caf\xe9"`) {
+		t.Errorf("got %s, want its database named", s)
+	}
+}

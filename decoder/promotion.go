@@ -64,12 +64,13 @@ func (h *Helper) promote(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, promotionTimeout)
 	defer cancel()
 	h.promoteNext = time.Now().Add(promotionRetry)
-	timeline, history, err := readHistory(ctx, h.sessions, 0)
-	if h.notPromoted = err == nil && !newTimeline(timeline, h.ledger.Rows(), h.tracks); h.notPromoted {
+	timeline := h.standby.Timeline
+	if h.notPromoted = !newTimeline(timeline, h.lastTLI, h.ledger.Rows(), h.tracks); h.notPromoted {
 		h.say("promotion", "not", h.log.Warn().Uint32("timeline_id", timeline).Str("hint", "--standby has to name the standby itself, whatever role it has."),
 			"server is a primary, but was not promoted from what is followed: its slots are left alone")
 		return
 	}
+	history, err := readHistory(ctx, h.sessions, timeline)
 	if err != nil {
 		h.say("promotion", err.Error(), h.log.Warn().Err(err), "timeline history cannot be read, slots stay where they are")
 		if time.Since(h.promoteSince) < promotionTimeout { // all walsenders may be taken for a moment
@@ -81,13 +82,14 @@ func (h *Helper) promote(ctx context.Context) {
 		h.say("promotion", err.Error(), h.log.Warn().Err(err), "promoted server cannot be looked at")
 		return // the rows are not released, so a later look tries again
 	}
+	h.sayLedger(h.ledger.Update(func(rows map[string]LedgerRow) { takeRenames(rows, h.tracks, &h.standby.Standby) }))
 	h.say("promotion", fmt.Sprint(timeline), h.log.Info().Uint32("timeline_id", timeline), "server is promoted")
 	report := PlanPromotion(&PromotionView{
 		Standby: h.standby.Standby, Timeline: timeline, History: history, Owned: h.ledger.Rows(), Tracks: h.tracks,
 		RestoreFailover: h.cfg.RestoreFailover,
 	})
 	report.Time = time.Now().UTC()
-	report.addPending(h.pending)
+	report.addPending(h.pending, &h.standby.Standby)
 	h.finishSlots(ctx, &report)
 	if running.Err() != nil {
 		return // the helper is being stopped: the next one finds the rows, and finishes
@@ -103,7 +105,10 @@ func (h *Helper) promote(ctx context.Context) {
 // newTimeline reports whether a server on that timeline can be the standby that
 // has been followed, promoted: a promotion begins a timeline that is newer than all
 // before. An address that has come to lead to the upstream itself does not.
-func newTimeline(timeline uint32, rows map[string]LedgerRow, tracks map[string]Track) bool {
+func newTimeline(timeline, received uint32, rows map[string]LedgerRow, tracks map[string]Track) bool {
+	if timeline <= received {
+		return false
+	}
 	for name, row := range rows {
 		if !row.Released && max(row.TimelineID, tracks[name].TimelineID) >= timeline {
 			return false

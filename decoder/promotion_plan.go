@@ -61,6 +61,9 @@ func planPromotionSlot(v *PromotionView, row LedgerRow, l *LocalSlot, exists boo
 	case l.TwoPhase && !t.TwoPhaseClear && v.Standby.ServerVersionNum < alterVersion:
 		p.Reason = ReasonPrepared
 		return p
+	case t.Consumed && t.Remade:
+		p.Reason = ReasonBeingRebuilt
+		return p
 	case t.Consumed: // seen in recovery: whoever uses it now, it was not its subscriber who moved it
 		p.Reason = ReasonConsumedOnStandby
 		return p

@@ -73,17 +73,22 @@ const (
 	PromotionMissing PromotionAction = "missing"
 )
 
-// addPending adds the slots that had not been made when the promotion came. They
-// do not exist here, and their subscribers are told so by the server.
-func (r *PromotionReport) addPending(pending []SlotStatusJSON) {
+// addPending adds the slots that were not the helper's when the promotion came. One
+// that had not been made does not exist here, and its subscriber is told so by the
+// server. One that somebody else made is left alone; what it has missed is not known.
+func (r *PromotionReport) addPending(pending []SlotStatusJSON, standby *Standby) {
 	for i := range pending {
 		s := &pending[i]
 		if slices.ContainsFunc(r.Slots, func(p PromotionSlot) bool { return p.Name == s.Name }) {
 			continue
 		}
-		r.Slots = append(r.Slots, PromotionSlot{
+		p := PromotionSlot{
 			Name: s.Name, Database: s.Database, Plugin: s.Plugin, Action: PromotionMissing, Reason: s.Reason, Last: s.Upstream,
-		})
+		}
+		if l, exists := standby.Slot(s.Name); exists {
+			p.Action, p.Local = PromotionKeep, l.ConfirmedFlushLSN
+		}
+		r.Slots = append(r.Slots, p)
 	}
 	slices.SortFunc(r.Slots, func(a, b PromotionSlot) int { return strings.Compare(a.Name, b.Name) })
 }

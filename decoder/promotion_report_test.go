@@ -1,10 +1,13 @@
 package decoder
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotferry/slotferry/protocol"
 )
 
 func TestPromotionText(t *testing.T) {
@@ -103,5 +106,72 @@ func TestPromotionReportIsKept(t *testing.T) {
 	got, err := readPromotion(dir)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// What somebody else has made under a slot's name is there, and its subscriber goes
+// on from it: the report says so, and does not count it as usable.
+func TestReportNamesSlotsThatAreNotTheHelpers(t *testing.T) {
+	standby := &Standby{Slots: []LocalSlot{{SlotState: protocol.SlotState{Name: "theirs", ConfirmedFlushLSN: 0x3000}}}}
+	r := PromotionReport{Slots: []PromotionSlot{{Name: "ours", Usable: true}}}
+	r.addPending([]SlotStatusJSON{
+		{Name: "theirs", Reason: ReasonNameClash, Upstream: 0x5000},
+		{Name: "never_made", Reason: ReasonSubscriberBehind, Upstream: 0x5000},
+		{Name: "ours", Reason: ReasonBeingMade},
+	}, standby)
+	if len(r.Slots) != 3 {
+		t.Fatalf("got %+v", r.Slots)
+	}
+	for _, p := range r.Slots {
+		want := map[string]PromotionAction{"theirs": PromotionKeep, "never_made": PromotionMissing, "ours": ""}[p.Name]
+		if p.Action != want || p.Usable != (p.Name == "ours") {
+			t.Errorf("%s: %s, usable %t, want %s", p.Name, p.Action, p.Usable, want)
+		}
+	}
+	if text := r.Text(false); !strings.Contains(text, "1 of 3 slots usable") || !strings.Contains(text, "theirs: the slot of this name is not slotferry's") {
+		t.Errorf("the report says\n%s", text)
+	}
+}
+
+// A look at a standby remembers what is not the helper's until the promotion.
+func TestSlotsThatAreNotTheHelpersAreRemembered(t *testing.T) {
+	h, err := New(Config{Standby: "host=localhost", StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newViewText(t)
+	b.apply(`
+upstream clash 0/5000
+standby clash 0/4000 db=other
+upstream made 0/5000
+standby made 0/4000
+owned made
+upstream behind 0/500
+standby extra 0/4000
+owned extra released`)
+	b.observe()
+	d := Decide(&b.v)
+	h.publish(&b.v, &d)
+	var names []string
+	for _, s := range h.pending {
+		names = append(names, s.Name)
+	}
+	if got := strings.Join(names, " "); got != "behind clash" {
+		t.Errorf("remembered %s", got)
+	}
+	since := map[string]time.Time{}
+	for _, s := range h.Status().Slots {
+		since[s.Name] = s.Since
+	}
+	for range 2 { // the second time nothing has changed
+		h.publishUnreachable(ReasonPrivilege, errors.New("no"))
+		for _, s := range h.Status().Slots {
+			if s.State != StateBlocked || s.Reason != ReasonPrivilege || s.Since.Equal(since[s.Name]) {
+				t.Errorf("%s is %s %s since %s, before since %s", s.Name, s.State, s.Reason, s.Since, since[s.Name])
+			}
+		}
+		if first := h.Status().Slots[0].Since; h.Status().Slots[len(h.Status().Slots)-1].Since != first {
+			t.Error("they do not have it since the same moment")
+		}
 	}
 }

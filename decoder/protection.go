@@ -161,12 +161,13 @@ func carryTracks(v *View) map[string]Track {
 		l, exists := v.Standby.Slot(name)
 		switch {
 		case !exists || !owned || row.Released || !row.describes(&l):
-			t.ProvenBy, t.Distrusted, t.Consumed = "", false, false
+			t.ProvenBy, t.Distrusted, t.Consumed, t.Remade = "", false, false, false
 			t = t.watchPrepared(nil, &LocalSlot{})
 		case !unknown:
 			t = t.onTimeline(&v.Standby).protect(v, &l).watchPrepared(v.Upstream.Message, &l)
 			t.Consumed = t.Confirmed != protocol.InvalidLSN && l.ConfirmedFlushLSN > t.Confirmed &&
 				!t.coversAhead(l.ConfirmedFlushLSN)
+			t.Remade = t.Remade && (t.Consumed || t.Confirmed == protocol.InvalidLSN)
 		}
 		tracks[name] = t.watchOthers(v, name, row, owned, &l, exists)
 	}

@@ -159,7 +159,7 @@ func (h *Helper) publish(v *View, d *Decision) {
 		lags[s.Name], s.LagTime = lag, lag.read(v.Now, s.Upstream, s.Local).Seconds()
 		st.Slots = append(st.Slots, s)
 		h.ready[s.Name] = s.State == StateReady
-		if v.Standby.InRecovery && s.Local == protocol.InvalidLSN {
+		if v.Standby.InRecovery && !s.Exists && s.Reason != ReasonSlotSync && s.Reason != ReasonNotOnUpstream {
 			h.pending = append(h.pending, s)
 		}
 		h.logSlot(&s)
@@ -247,7 +247,10 @@ func (h *Helper) publishUnreachable(reason Reason, err error) {
 	old.Time, old.Reason, old.Detail, old.Hint = time.Now(), reason, err.Error(), reason.Hint()
 	slots := make([]SlotStatusJSON, len(old.Slots))
 	for i, s := range old.Slots {
-		s.State, s.Reason, s.Detail, s.Hint = StatePending, reason, "", reason.Hint()
+		if now := errorState(reason); s.State != now || s.Reason != reason {
+			s.Since = old.Time
+			s.State, s.Reason, s.Detail, s.Hint = now, reason, "", reason.Hint()
+		}
 		slots[i] = s
 	}
 	old.Slots = slots

@@ -109,7 +109,9 @@ func verifyCopy(ctx context.Context, conn *pgx.Conn, step Step) (protocol.LSN, e
 	l := &slots[0]
 	if l.Database != step.Database || l.Plugin != step.Plugin || l.TwoPhase != step.TwoPhase ||
 		l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {
-		return 0, fmt.Errorf("it came out %s, two_phase %t, at %v: %w", identity(l), l.TwoPhase, l.ConfirmedFlushLSN, errNotNow)
+		return 0, fmt.Errorf("it came out %s, two_phase %t, at %v, where %s, two_phase %t, at %v at most was meant", identity(l), l.TwoPhase,
+			l.ConfirmedFlushLSN, identity(&LocalSlot{SlotState: protocol.SlotState{Database: step.Database, Plugin: step.Plugin}}),
+			step.TwoPhase, step.Upstream)
 	}
 	return l.ConfirmedFlushLSN, nil
 }

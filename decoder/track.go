@@ -15,11 +15,16 @@ type Track struct {
 	PostmasterStart int64        // of the upstream that said Confirmed
 	TimelineID      uint32       // of the upstream that said Confirmed
 
+	Database      string       // of the upstream's slot
+	DatabaseHeard uint64       // sequence of the first message that had it in that one
+	DatabaseSince protocol.LSN // it has been in that one since before this, the capture of the message after; InvalidLSN: no such message yet
+
 	Failover   bool   // the upstream's slot has failover set
 	Heard      bool   // Confirmed is from a message to this helper, not from its ledger
 	ProvenBy   string // physical slot that was seen to protect the standby's slot of today; "": not proven
 	Distrusted bool   // protection was broken after it had been proven
 	Consumed   bool   // the standby's slot was found past what the subscriber has confirmed
+	Remade     bool   // and that is because the upstream's slot was made again, further back
 
 	// Of a two_phase slot on 16 and 17: transactions prepared before the standby's
 	// slot had the flag must have ended, and that must be confirmed.
@@ -56,6 +61,13 @@ func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 	}
 	if u.ConfirmedFlushLSN == protocol.InvalidLSN || u.ConfirmedFlushLSN < t.Confirmed && sameLife {
 		t.High = 0 // the name is the same, the slot is another
+		t.Remade = t.Confirmed != protocol.InvalidLSN
+	}
+	switch { // slots are read after CaptureLSN: what the first message shows may have happened since
+	case u.Database != t.Database:
+		t.Database, t.DatabaseHeard, t.DatabaseSince = u.Database, m.Sequence, protocol.InvalidLSN
+	case t.DatabaseSince == protocol.InvalidLSN && m.Sequence != t.DatabaseHeard:
+		t.DatabaseSince = m.CaptureLSN
 	}
 	t.Heard, t.Failover = true, u.Failover
 	t.PostmasterStart = m.PostmasterStartTime
@@ -71,6 +83,7 @@ func (t Track) Observe(m *protocol.SlotMessage, u *protocol.SlotState) Track {
 // the name later is another.
 func (t Track) gone() Track {
 	t.Confirmed, t.High, t.HighTimelineID, t.Heard = 0, 0, 0, false
+	t.Database, t.DatabaseHeard, t.DatabaseSince = "", 0, 0
 	return t
 }
 

@@ -64,7 +64,7 @@ func TestObserveKeepsWhatIsKnownOfTheStandbysSlot(t *testing.T) {
 	m := protocol.SlotMessage{PostmasterStartTime: 1, TimelineID: 1}
 	got := track.Observe(&m, &protocol.SlotState{ConfirmedFlushLSN: 0x40})
 	want := track
-	want.Confirmed, want.High, want.HighTimelineID, want.Heard = 0x40, 0x40, 1, true
+	want.Confirmed, want.High, want.HighTimelineID, want.Heard, want.Remade = 0x40, 0x40, 1, true, true
 	if got != want {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}

@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("the same view gives another decision:\n%s\nbefore:\n%s", got, want)
 			}
 			maps.Copy(b.v.Tracks, decision.Tracks)
-			b.v.Anchor.Proven = decision.AnchorProven
+			b.v.Anchor.Proven, b.v.Anchor.ProvenBy = decision.AnchorProven, decision.ProvenBy
 			return printDecision(&decision)
 		})
 	})

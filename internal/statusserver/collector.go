@@ -1,6 +1,8 @@
 package statusserver
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slotferry/slotferry/decoder"
@@ -78,11 +80,19 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 type emitter chan<- prometheus.Metric
 
 func (e emitter) gauge(d *prometheus.Desc, v float64, labels ...string) {
-	e <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	e <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, valid(labels)...)
 }
 
 func (e emitter) counter(d *prometheus.Desc, v float64, labels ...string) {
-	e <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	e <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, valid(labels)...)
+}
+
+// valid makes labels that Prometheus takes: a database may have any bytes for a name.
+func valid(labels []string) []string {
+	for i, l := range labels {
+		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
+	return labels
 }
 
 func (e emitter) source(s *relay.SlotSourceStatus, d *statusdoc.Document) {
