@@ -15,6 +15,7 @@ const (
 	CommandStartLogical                      // START_REPLICATION SLOT ... LOGICAL
 	CommandSlotState                         // SLOT_STATE, which only a relay knows
 	CommandIdentifySystem                    // IDENTIFY_SYSTEM
+	CommandCreateLogical                     // CREATE_REPLICATION_SLOT ... LOGICAL, or what may be one
 )
 
 // String names the command.
@@ -28,6 +29,8 @@ func (k CommandKind) String() string {
 		return "SLOT_STATE"
 	case CommandIdentifySystem:
 		return "IDENTIFY_SYSTEM"
+	case CommandCreateLogical:
+		return "CREATE_REPLICATION_SLOT LOGICAL"
 	default:
 		return "other"
 	}
@@ -39,6 +42,7 @@ type Command struct {
 	Slot       string // "" when none is named
 	StartLSN   LSN
 	TimelineID uint32 // 0 when none is given
+	NoSnapshot bool   // CREATE_REPLICATION_SLOT: certain that its snapshot is of no use to anybody
 }
 
 // ParseCommand reads the text of a Query, without its terminator, by the rules
@@ -49,6 +53,10 @@ type Command struct {
 //	START_REPLICATION SLOT name LOGICAL lsn [(options)] [;]
 //	IDENTIFY_SYSTEM [;]
 //	SLOT_STATE [;]
+//	CREATE_REPLICATION_SLOT name [TEMPORARY] LOGICAL plugin [options] [;]
+//
+// With the last it is the other way round: whatever begins so and is not certainly
+// PHYSICAL may make a logical slot.
 func ParseCommand(query string) Command {
 	p := commandParser{rest: query}
 	switch {
@@ -62,6 +70,8 @@ func ParseCommand(query string) Command {
 		}
 	case p.keyword("START_REPLICATION"):
 		return p.startReplication()
+	case p.keyword("CREATE_REPLICATION_SLOT"):
+		return p.createReplicationSlot()
 	}
 	return Command{}
 }
@@ -123,18 +133,26 @@ func (p *commandParser) identifier() string {
 	if !strings.HasPrefix(p.rest, `"`) {
 		return strings.ToLower(p.word(isIdentByte))
 	}
-	var name strings.Builder
+	name, _ := p.quoted('"')
+	return name
+}
+
+// quoted takes what stands between quotes, of which two in a row are one. Nothing is
+// taken when the second is missing.
+func (p *commandParser) quoted(quote byte) (text string, ok bool) {
+	var b strings.Builder
+	q := string(quote)
 	for s := p.rest[1:]; ; {
-		before, after, ok := strings.Cut(s, `"`)
-		if !ok {
-			return ""
+		before, after, found := strings.Cut(s, q)
+		if !found {
+			return "", false
 		}
-		name.WriteString(before)
-		if !strings.HasPrefix(after, `"`) {
+		b.WriteString(before)
+		if !strings.HasPrefix(after, q) {
 			p.rest = after
-			return name.String()
+			return b.String(), true
 		}
-		name.WriteByte('"')
+		b.WriteByte(quote)
 		s = after[1:]
 	}
 }

@@ -4,7 +4,7 @@ import "testing"
 
 func TestParseCommand(t *testing.T) {
 	physical := func(slot string, lsn LSN, tli uint32) Command {
-		return Command{CommandStartPhysical, slot, lsn, tli}
+		return Command{Kind: CommandStartPhysical, Slot: slot, StartLSN: lsn, TimelineID: tli}
 	}
 	for in, want := range map[string]Command{
 		// As libpqwalreceiver.c, receivelog.c and pglogrepl send them.
@@ -14,7 +14,7 @@ func TestParseCommand(t *testing.T) {
 		"start_replication\n\tslot Ph1  physical 0/1 ;":     physical("ph1", 1, 0),
 		"START_REPLICATION PHYSICAL 0/1":                    physical("", 1, 0),
 		`START_REPLICATION SLOT "s" LOGICAL 0/0 (proto_version '4', publication_names '"p"')`: {
-			CommandStartLogical, "s", 0, 0},
+			Kind: CommandStartLogical, Slot: "s"},
 		"SLOT_STATE":      {Kind: CommandSlotState},
 		" slot_state ; ":  {Kind: CommandSlotState},
 		"SLOT_STATES":     {},
@@ -44,7 +44,7 @@ func TestParseCommand(t *testing.T) {
 			t.Errorf("ParseCommand(%q) = %+v, want %+v", in, got, want)
 		}
 	}
-	for k := range CommandIdentifySystem + 1 {
+	for k := range CommandCreateLogical + 1 {
 		if k.String() == "" {
 			t.Errorf("kind %d has no name", k)
 		}
@@ -54,6 +54,8 @@ func TestParseCommand(t *testing.T) {
 func FuzzParseCommand(f *testing.F) {
 	f.Add(`START_REPLICATION SLOT "a""b" PHYSICAL 0/1 TIMELINE 3;`)
 	f.Add("SLOT_STATE")
+	f.Add(`CREATE_REPLICATION_SLOT "a""b" TEMPORARY LOGICAL pgoutput (TWO_PHASE, FAILOVER false, SNAPSHOT 'use');`)
+	f.Add("CREATE_REPLICATION_SLOT a LOGICAL test_decoding NOEXPORT_SNAPSHOT TWO_PHASE")
 	f.Fuzz(func(t *testing.T, s string) {
 		c := ParseCommand(s)
 		if c.Kind == CommandOther && c != (Command{}) {

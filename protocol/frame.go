@@ -12,6 +12,7 @@ const (
 	FrameCopyBoth        = 'W' // from upstream
 	FrameCommandComplete = 'C' // from upstream
 	FrameReadyForQuery   = 'Z' // from upstream
+	FrameRowDescription  = 'T' // from upstream
 	FrameDataRow         = 'D' // from upstream
 	FrameErrorResponse   = 'E' // from upstream
 	FrameNotice          = 'N' // from upstream

@@ -16,6 +16,8 @@ type Conversation struct {
 	ready       bool             // the first ReadyForQuery came: the login is over
 	outstanding int              // commands that still owe a ReadyForQuery
 	command     protocol.Command // the last one
+	creates     bool             // one of those outstanding makes a logical slot with a snapshot, or may
+	creation    bool             // the rows that come now are the answer to that one
 	stream      streamKind
 	downDone    bool   // the downstream ended its side of the copy, or the session
 	upDone      bool   // the upstream ended its side of the copy, or it failed
@@ -64,6 +66,12 @@ func (c *Conversation) strips() bool { return c.Marker && c.stream != streamNone
 // may be: on a connection to a database whatever is not certainly physical.
 func (c *Conversation) logical() bool { return c.stream == streamOther && !c.upDone }
 
+// createsForCertain reports whether what comes from the upstream answers a
+// CREATE_REPLICATION_SLOT that makes a logical slot.
+func (c *Conversation) createsForCertain() bool {
+	return c.ready && c.outstanding == 1 && c.command.Kind == protocol.CommandCreateLogical
+}
+
 // idle reports whether the upstream waits for a command.
 func (c *Conversation) idle() bool {
 	return c.ready && c.outstanding == 0 && c.stream == streamNone && c.sidecar == sidecarNone
@@ -75,6 +83,7 @@ func (c *Conversation) fromDownstream(kind byte, query string) {
 	switch kind {
 	case protocol.FrameQuery:
 		c.command = protocol.ParseCommand(query)
+		c.creates = c.creates || c.command.Kind == protocol.CommandCreateLogical && !c.command.NoSnapshot
 		c.outstanding++
 		c.downDone = true // a Query inside a copy is a fault: no splicing into that
 	case protocol.FrameSync, protocol.FrameFunctionCall:
@@ -97,6 +106,7 @@ func (c *Conversation) fromUpstream(kind byte) (began bool) {
 		}
 		c.ready = true
 		c.stream, c.upDone = streamNone, false
+		c.creation, c.creates = false, c.creates && c.outstanding > 0
 	case protocol.FrameCopyBoth:
 		certain := c.ready && c.outstanding == 1
 		c.stream, c.upDone, c.downDone, c.copyEnded, c.streamSlot = streamOther, false, !certain, false, ""
@@ -108,7 +118,7 @@ func (c *Conversation) fromUpstream(kind byte) (began bool) {
 			c.streamSlot = c.command.Slot
 		}
 	case protocol.FrameCopyDone, protocol.FrameErrorResponse, protocol.FrameCommandComplete:
-		c.upDone = true
+		c.upDone, c.creation = true, false
 	}
 	return false
 }

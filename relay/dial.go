@@ -140,7 +140,11 @@ func (s *session) forwardCancel(ctx context.Context, packet []byte) error {
 	var only *upstreamAddr
 	var m protocol.CancelRequest
 	if m.Decode(packet) == nil {
-		only = s.relay.issuer(&m)
+		var of *session
+		only, of = s.relay.issuer(&m)
+		if of != nil && of.held != nil {
+			of.held.cancel()
+		}
 	}
 	if s.upstream != nil && only != nil && s.facts.upstream.upstreamAddr != *only {
 		// It asked for encryption first, and that was answered by another host.
@@ -168,8 +172,9 @@ func (s *session) forwardCancel(ctx context.Context, packet []byte) error {
 	}
 }
 
-// issuer returns the upstream whose session has the key, nil when none has.
-func (r *Relay) issuer(m *protocol.CancelRequest) *upstreamAddr {
+// issuer returns the upstream whose session has the key, and the session; nil when
+// none has.
+func (r *Relay) issuer(m *protocol.CancelRequest) (*upstreamAddr, *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.sessions {
@@ -177,8 +182,8 @@ func (r *Relay) issuer(m *protocol.CancelRequest) *upstreamAddr {
 		key, addr := s.facts.key, s.facts.upstream.upstreamAddr
 		s.mu.Unlock()
 		if key != nil && key.PID == m.PID && bytes.Equal(key.Key, m.Key) {
-			return &addr
+			return &addr, s
 		}
 	}
-	return nil
+	return nil, nil
 }

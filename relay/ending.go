@@ -23,6 +23,7 @@ func (e *ending) Hint() string  { return e.hint }
 // SQLSTATEs of the relay's own errors (errcodes.txt).
 const (
 	codeAdminShutdown     = "57P01"
+	codeQueryCanceled     = "57014"
 	codeConnectionFailure = "08006"
 	codeProtocolViolation = "08P01"
 	codeNotSupported      = "0A000"
@@ -59,23 +60,25 @@ func endFault(err error) *ending {
 	return e
 }
 
-// endHeld ends a logical stream that waits for what cannot come.
-func endHeld(d holdDecision) *ending {
-	e := &ending{code: codeConnectionFailure, message: "slotferry ends a logical stream that is held back: its walsender is gone"}
+// endHeld ends what waits for what cannot come.
+func endHeld(what string, d holdDecision) *ending {
+	e := &ending{code: codeConnectionFailure, message: "slotferry ends " + what + ": its walsender is gone"}
 	if d.Reason == HoldShutdown {
 		e.code = codeAdminShutdown
-		e.message = "slotferry ends a logical stream that is held back: the upstream is shutting down"
+		e.message = "slotferry ends " + what + ": the upstream is shutting down"
 		e.hint = "These standbys have not flushed what comes next: " + strings.Join(d.By, ", ") + "."
 	}
 	return e
 }
 
-// endLost ends a logical stream that is held back when one end of the session is
-// gone.
-func endLost(err error) *ending {
-	return &ending{
-		code: codeConnectionFailure, message: "slotferry ends a logical stream that is held back: " + err.Error(), err: err,
-	}
+// endLost ends what is held back when one end of the session is gone.
+func endLost(what string, err error) *ending {
+	return &ending{code: codeConnectionFailure, message: "slotferry ends " + what + ": " + err.Error(), err: err}
+}
+
+// endCanceled ends what is held back at its client's request.
+func endCanceled(what string) *ending {
+	return &ending{code: codeQueryCanceled, message: "slotferry ends " + what + ": canceled at user request"}
 }
 
 // say writes the ErrorResponse. Only the goroutine that writes to the

@@ -316,5 +316,14 @@ func (f *Flow) mayOwn() bool {
 // the peer has ended the connection there. The begin of a frame that would
 // perhaps have been taken out, or held back, is not.
 func (f *Flow) MayFlush(b []byte) bool {
-	return len(b) > 0 && !((f.conv.Marker || f.gate != nil) && b[0] == protocol.FrameCopyData)
+	if len(b) == 0 {
+		return false
+	}
+	switch b[0] {
+	case protocol.FrameCopyData:
+		return !f.conv.Marker && f.gate == nil
+	case protocol.FrameDataRow:
+		return f.gate == nil || !f.conv.creates
+	}
+	return true
 }

@@ -63,6 +63,11 @@ func mayOpen(kind byte) bool {
 
 func (f *Flow) decideDownstream(h protocol.FrameHeader, b []byte, v *Verdict) step {
 	forward := step{size: h.Size()}
+	if f.gate != nil && f.conv.creates {
+		if s, decided := f.decideCreate(h, b, v); decided {
+			return s
+		}
+	}
 	switch h.Type {
 	case protocol.FrameCopyData:
 		if f.conv.stream == streamPhysical || f.strip && f.conv.strips() {
@@ -255,6 +260,9 @@ func (f *Flow) decideUpstream(h protocol.FrameHeader, b []byte, v *Verdict) step
 		return f.conv.binding.answer(b[:h.Size()])
 	}
 	f.conv.fromDownstream(h.Type, "")
+	if h.Type == protocol.FrameQuery {
+		f.conv.creates = true // for all that is known
+	}
 	return forward
 }
 

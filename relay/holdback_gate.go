@@ -6,20 +6,21 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// holdGate holds one logical stream back, as part of its Flow. It is pure: its
-// pump sets view and stream before it asks anything, and reads the rest afterwards.
+// holdGate holds one logical stream back, and the answers to
+// CREATE_REPLICATION_SLOT, as part of its Flow. It is pure: its pump sets view and stream before it asks anything, and reads the rest afterwards.
 type holdGate struct {
 	view   *holdView
 	stream holdStream
 
-	slot  string       // of START_REPLICATION; "" when that is not certain
+	slot  string       // of START_REPLICATION, "" when that is not certain; or the one that is made
 	shown protocol.LSN // the greatest position that the subscriber has seen
 
 	// Positions that keepalives were lowered from and that have not been shown since:
 	// the one that has waited longest, and the greatest.
 	withheld, withheldLast protocol.LSN
 
-	blocked protocol.LSN // position of the XLogData that waits; InvalidLSN: none does
+	blocked protocol.LSN // position of the message that waits; InvalidLSN: none does
+	creates bool         // it is, or was, the answer to CREATE_REPLICATION_SLOT
 	last    holdDecision // the last that did not pass
 	timeout bool         // something passed because it was held for too long
 	flushed bool         // something passed because the standbys have it
@@ -33,6 +34,13 @@ func (g *holdGate) begin(c *Conversation) {
 	if g.slot != "" {
 		g.shown = c.command.StartLSN
 	}
+}
+
+// end notes that no stream and no answer is there any more to be held.
+func (g *holdGate) end() {
+	*g = holdGate{view: g.view, stream: g.stream, shown: g.shown}
+	g.stream.LetGo = false
+	g.setView(g.view)
 }
 
 // setView has the gate decide by v from now on.
@@ -64,6 +72,26 @@ func (g *holdGate) data(at protocol.LSN) bool {
 	}
 	g.blocked = protocol.InvalidLSN
 	g.show(at)
+	return true
+}
+
+// what names what is held back, for the client.
+func (g *holdGate) what() string {
+	if g.creates {
+		return "a CREATE_REPLICATION_SLOT whose answer is held back"
+	}
+	return "a logical stream that is held back"
+}
+
+// create reports whether the answer to a CREATE_REPLICATION_SLOT passes.
+func (g *holdGate) create(slot string, consistentPoint protocol.LSN) bool {
+	g.slot, g.creates = slot, true
+	g.setView(g.view)
+	if g.decide(consistentPoint).Verdict != holdPass {
+		g.blocked = consistentPoint
+		return false
+	}
+	g.blocked = protocol.InvalidLSN
 	return true
 }
 

@@ -40,6 +40,10 @@ type StreamHold struct {
 	Reason   HoldReason   `json:"reason"`
 	By       []string     `json:"held_by"` // who has to flush
 	Hint     string       `json:"hint"`    // what to do, once it has been held for long
+
+	// Creates is set when what is held or let go is the answer to
+	// CREATE_REPLICATION_SLOT, and the slot the one it makes.
+	Creates bool `json:"creates_slot"`
 }
 
 func (b *holdBack) status() *HoldBackStatus {
@@ -51,9 +55,16 @@ func (b *holdBack) status() *HoldBackStatus {
 		Position: v.position, Connected: append([]Standby{}, v.standbys...), Slots: append([]HoldSlot{}, b.slots...),
 		LetGo: b.counts.letGo.Load(), Ended: b.counts.ended.Load(),
 	}
+	creating := map[string]bool{}
+	for s := range b.streams {
+		if slot := s.creating.Load(); slot != nil {
+			creating[*slot] = true
+		}
+	}
 	for i := range st.Slots {
 		// Without a position nobody knows how much: then it is not called ahead either.
-		if s := &st.Slots[i]; v.position != protocol.InvalidLSN && s.ConfirmedFlushLSN > v.position {
+		// A slot whose creation is held has a position, and nobody who knows of it.
+		if s := &st.Slots[i]; v.position != protocol.InvalidLSN && s.ConfirmedFlushLSN > v.position && !creating[s.Name] {
 			s.Ahead = uint64(s.ConfirmedFlushLSN - v.position)
 		}
 	}
@@ -63,7 +74,11 @@ func (b *holdBack) status() *HoldBackStatus {
 // status says how the stream stands. Called with s.mu held.
 func (k *heldStream) status() *StreamHold {
 	g := k.s.down.flow.gate
-	st := &StreamHold{Slot: g.slot, State: "passing", By: []string{}}
+	st := &StreamHold{State: "passing", By: []string{}}
+	if !k.active() {
+		return st
+	}
+	st.Slot, st.Creates = g.slot, g.creates
 	at := g.waitsFor()
 	switch {
 	case g.stream.Exempt:
@@ -99,13 +114,13 @@ func (b *holdBack) collectors(r *Relay) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("streams_held",
-			"Logical streams that wait for standbys now. Above 0 for long: see held_by in /status.")), streams("held")),
+			"Logical streams and creations of slots that wait for standbys now. Above 0 for long: see held_by in /status.")), streams("held")),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("streams_let_go",
 			"Logical streams let go because of --hold-back-timeout: their subscribers can be ahead of the next primary.")), streams("let_go")),
 		prometheus.NewCounterFunc(prometheus.CounterOpts(name("let_go_total",
-			"How often a logical stream was let go because of --hold-back-timeout.")), func() float64 { return float64(b.counts.letGo.Load()) }),
+			"How often a logical stream or the creation of a slot was let go because of --hold-back-timeout.")), func() float64 { return float64(b.counts.letGo.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts(name("ended_total",
-			"Logical streams ended while they were held: the upstream shut down, or one end was lost.")),
+			"Logical streams and creations of slots ended while they were held: the upstream shut down, or one end was lost.")),
 			func() float64 { return float64(b.counts.ended.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("position_bytes",
 			"Up to where enough standbys have flushed, as a byte position in WAL. 0: too few of them stream.")),

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,8 @@ const holdTick = time.Second
 // heldLong is how long a stream waits until that is worth a line in the log.
 const heldLong = 10 * time.Second
 
-// heldStream holds the logical streams of one session back: it asks the Flow's
-// gate with what is known now, and waits in the pump's place while a message is
+// heldStream holds the logical streams of one session back, and the answers to
+// CREATE_REPLICATION_SLOT: it asks the Flow's gate with what is known now, and waits in the pump's place while a message is
 // held. A stream that is held is not read, so the walsender waits with it and no
 // memory is used.
 type heldStream struct {
@@ -28,11 +29,14 @@ type heldStream struct {
 	back  *holdBack
 	inner speaker // of slot messages; nil most often
 
-	pid    atomic.Uint32         // of its walsender
-	want   atomic.Uint64         // position that wakes the pump; 0: none
-	due    atomic.Bool           // a tick has passed
-	lost   atomic.Pointer[error] // one end of the session has failed or closed
-	wake   chan struct{}         // holds one
+	pid  atomic.Uint32         // of its walsender
+	want atomic.Uint64         // position that wakes the pump; 0: none
+	due  atomic.Bool           // a tick has passed
+	lost atomic.Pointer[error] // one end of the session has failed or closed
+
+	creating atomic.Pointer[string] // the slot whose creation is held; nil: none is
+
+	wake   chan struct{} // holds one
 	closed chan struct{}
 
 	// Guarded by s.mu.
@@ -73,18 +77,33 @@ func (k *heldStream) atRest() (frames []byte, more bool) {
 		frames, more = k.inner.atRest()
 	}
 	tick := k.due.Swap(false)
-	if f := k.s.down.flow; k.s.conv.logical() {
+	switch f := k.s.down.flow; {
+	case k.s.conv.logical():
 		k.prepare(f.gate)
 		if m := f.gate.own(tick, protocol.Micros(time.Now())); m != nil {
 			frames = protocol.AppendCopyData(frames, m.Append(nil))
 		}
 		k.settle(f.gate)
+	case tick && f.gate.blocked != protocol.InvalidLSN && k.s.upstream.hungUp():
+		// No word of the client's goes upstream, as it does in a stream, to find that out.
+		k.lost.CompareAndSwap(nil, &errUpstreamClosed)
 	}
 	return frames, more
 }
 
+var errUpstreamClosed = errors.New("the upstream has closed the connection")
+
+// active reports whether there is something that can be held: a logical stream, or
+// the answer to a CREATE_REPLICATION_SLOT. Called with s.mu held.
+func (k *heldStream) active() bool {
+	return k.s.conv.logical() || k.s.conv.creates || k.s.down.flow.gate.blocked != protocol.InvalidLSN
+}
+
 // prepare tells the gate what is known now.
 func (k *heldStream) prepare(g *holdGate) {
+	if !k.active() {
+		g.end()
+	}
 	if key := k.s.facts.key; key != nil {
 		k.pid.Store(key.PID)
 		g.stream.Walsender = key.PID
@@ -110,9 +129,14 @@ func (k *heldStream) settle(g *holdGate) {
 	var reason *ending
 	switch lost := k.lost.Load(); {
 	case waits && g.last.Verdict == holdEnd:
-		reason = endHeld(g.last)
+		reason = endHeld(g.what(), g.last)
 	case g.blocked != protocol.InvalidLSN && lost != nil:
-		reason = endLost(*lost)
+		reason = endLost(g.what(), *lost)
+	}
+	k.creating.Store(nil)
+	if g.creates && waits {
+		slot := g.slot
+		k.creating.Store(&slot)
 	}
 	if reason != nil && k.s.reason.CompareAndSwap(nil, reason) {
 		k.back.counts.ended.Add(1)
@@ -124,7 +148,17 @@ func (k *heldStream) settle(g *holdGate) {
 
 // log writes the lines of a stream that waits for long, or is let go.
 func (k *heldStream) log(g *holdGate, held time.Duration) {
-	line := func(e *zerolog.Event) *zerolog.Event { return e.Str("slot_name", g.slot).Stringer("shown", g.shown) }
+	line := func(e *zerolog.Event) *zerolog.Event {
+		e.Str("slot_name", g.slot)
+		if g.creates {
+			return e
+		}
+		return e.Stringer("shown", g.shown)
+	}
+	what := "a logical stream"
+	if g.creates {
+		what = "the creation of a logical slot"
+	}
 	log := &k.s.log
 	switch {
 	case g.stream.LetGo && !k.letGo:
@@ -132,10 +166,12 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		k.back.counts.letGo.Add(1)
 		line(log.Warn()).Dur("after", g.stream.Limit).Stringer("standbys", g.view.names).
 			Str("hint", HoldTimeout.Hint()).
-			Msg("a logical stream is let go: the standbys have not flushed its next message in time")
+			Msg(what + " is let go: the standbys have not flushed its next message in time")
 	case !g.stream.LetGo && k.letGo:
 		k.letGo = false
-		line(log.Info()).Msg("the standbys have caught up: the logical stream is held back again")
+		if g.flushed {
+			line(log.Info()).Msg("the standbys have caught up: the logical stream is held back again")
+		}
 	}
 	switch {
 	case held >= heldLong && !k.logged && g.last.Verdict == holdHold:
@@ -144,10 +180,10 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		if hint := g.last.Reason.Hint(); hint != "" {
 			e = e.Str("hint", hint)
 		}
-		e.Msg("a logical stream is held back")
+		e.Msg(what + " is held back")
 	case k.logged && g.waitsFor() == protocol.InvalidLSN:
 		k.logged = false
-		line(log.Info()).Msg("the logical stream goes on")
+		line(log.Info()).Msg(what + " goes on")
 	}
 }
 
@@ -182,6 +218,19 @@ func (k *heldStream) wait() error {
 // read, and would not see it.
 func (k *heldStream) fail(err error) {
 	k.lost.CompareAndSwap(nil, &err)
+	k.signal()
+}
+
+// cancel ends a session that is held, because its client has asked for the end of
+// what it waits for. The walsender cannot: it has done its part, or has its answer
+// behind what is held.
+func (k *heldStream) cancel() {
+	k.s.mu.Lock()
+	g := k.s.down.flow.gate
+	if g.blocked != protocol.InvalidLSN && k.s.reason.CompareAndSwap(nil, endCanceled(g.what())) {
+		k.back.counts.ended.Add(1)
+	}
+	k.s.mu.Unlock()
 	k.signal()
 }
 
