@@ -14,13 +14,14 @@ import (
 
 // TestHeldStream runs the transcripts of testdata/heldstream.
 //
-//	stream COMMAND  a stream begins; further lines set what the standbys have
+//	stream COMMAND  a stream begins, or with "none" a login is over; further lines set what the standbys have
 //	                flushed, globs of exempt slots, and the limit
 //	flushed LSN     the standbys have flushed so far, and the pump is woken; "later":
 //	                it is not woken yet
 //	send            the upstream sends frames, which wait behind those that wait
 //	tick [held=]    a second has passed, or so much since the stream waits
 //	done            the subscriber ends the copy
+//	query           the client sends commands, one a line; "x..." is too long to be read
 //
 // The output is what the subscriber gets.
 func TestHeldStream(t *testing.T) {
@@ -34,6 +35,9 @@ func TestHeldStream(t *testing.T) {
 			switch d.Cmd {
 			case "stream":
 				command, _, _ := strings.Cut(d.Input, "\n")
+				if command == "none" {
+					command = ""
+				}
 				*s = *newScriptedStream(command)
 				for _, line := range lines[1:] {
 					key, value, _ := strings.Cut(line, " ")
@@ -64,6 +68,13 @@ func TestHeldStream(t *testing.T) {
 				}
 			case "tick":
 				s.rest(true)
+			case "query":
+				for _, line := range lines {
+					if strings.HasPrefix(line, "x...") {
+						line = strings.Repeat("x", maxHeldQuery)
+					}
+					s.up.Scan(query(line))
+				}
 			case "done":
 				s.up.Scan(protocol.AppendCopyDone(nil))
 			default:
@@ -85,6 +96,7 @@ type scriptedStream struct {
 	got      []byte // by the subscriber
 	command  string
 	waits    bool
+	err      error // the session ends
 
 	exempt  []string
 	timeout time.Duration
@@ -106,9 +118,11 @@ func (s *scriptedStream) begin() {
 	s.pending = append(s.pending, 'R', 0, 0, 0, 8, 0, 0, 0, 0)
 	s.pending = protocol.AppendReadyForQuery(s.pending)
 	s.scan()
-	s.up.Scan(query(s.command))
-	s.pending = protocol.AppendCopyBothResponse(s.pending)
-	s.scan()
+	if s.command != "" {
+		s.up.Scan(query(s.command))
+		s.pending = protocol.AppendCopyBothResponse(s.pending)
+		s.scan()
+	}
 	s.got = nil
 }
 
@@ -126,7 +140,7 @@ func (s *scriptedStream) scan() {
 	v := s.down.Scan(s.pending)
 	_ = v.each(s.pending, nil, func(b []byte) error { s.got = append(s.got, b...); return nil })
 	s.pending = append([]byte(nil), s.pending[v.Used:]...)
-	s.waits = v.Held
+	s.waits, s.err = v.Held, v.Err
 }
 
 // rest has the gate say what is owed.
@@ -166,6 +180,9 @@ func (s *scriptedStream) output() string {
 			fmt.Fprintf(&out, "CopyData %s\n", body)
 		}
 	}
+	if s.err != nil {
+		fmt.Fprintf(&out, "ends: %v\n", s.err)
+	}
 	if s.waits {
 		fmt.Fprintf(&out, "waits: %v\n", s.down.gate.view.decide(s.down.gate.stream, s.down.gate.waitsFor()))
 	}
@@ -195,6 +212,10 @@ func streamFrame(t testing.TB, name, text string) []byte {
 	case "ErrorResponse":
 		e := protocol.ErrorResponse{Severity: "ERROR", Code: "XX000", Message: text}
 		return e.Append(nil)
+	case "RowDescription":
+		return rowDescription(strings.Fields(text)...)
+	case "DataRow":
+		return dataRow(strings.Fields(text)...)
 	}
 	t.Fatalf("no frame %q", name)
 	return nil

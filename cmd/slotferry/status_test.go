@@ -91,6 +91,8 @@ func relayDocument() statusdoc.Document {
 			HoldBack: &h,
 		}
 	}
+	creation := session(5, "pg_1_sync_2_3", relay.StreamHold{State: "held", WaitsFor: 0x390, Since: &now, Reason: relay.HoldBehind, By: []string{"s1"}, Creates: true})
+	creation.State, creation.Position = "busy", 0
 	d := statusdoc.Document{
 		Version: "v1", Command: "relay", Host: "db1", Time: now, Started: now,
 		Relay: &relay.Status{
@@ -109,6 +111,7 @@ func relayDocument() statusdoc.Document {
 				session(2, "orders", relay.StreamHold{State: "held", WaitsFor: 0x380, Since: &since, Reason: relay.HoldBehind, By: []string{"s1", "s2"}}),
 				session(3, "free", relay.StreamHold{State: "exempt", Reason: relay.HoldExempt}),
 				session(4, "pooled", relay.StreamHold{State: "held", WaitsFor: 0x380, Since: &since, Reason: relay.HoldUnlisted, Hint: relay.HoldUnlisted.Hint()}),
+				creation,
 			},
 		},
 	}
@@ -122,10 +125,11 @@ func TestStatusOfHoldBack(t *testing.T) {
 standby s1, flushed 0/300, streaming
 standby phys, flushed 0/100, catching up
 standby without a name that the role may see, flushed 0/200, streaming
-SESSION  SLOT    HOLD-BACK  POSITION  WAITS FOR  HELD BY  REASON                HELD FOR
-      2  orders  held       0/300     0/380      s1, s2   standby_behind             12s
-      3  free    exempt     0/300     -                   exempt
-      4  pooled  held       0/300     0/380               walsender_not_listed       12s
+SESSION  SLOT           HOLD-BACK            POSITION  WAITS FOR  HELD BY  REASON                HELD FOR
+      2  orders         held                 0/300     0/380      s1, s2   standby_behind             12s
+      3  free           exempt               0/300     -                   exempt
+      4  pooled         held                 0/300     0/380               walsender_not_listed       12s
+      5  pg_1_sync_2_3  held, being created  -         0/390      s1       standby_behind              0s
 walsender_not_listed: pg_stat_replication of the server in --slots does not list the stream's walsender. A pooler between relay and server numbers sessions anew: let --upstream name the server itself, and --slots the same one.
 not held back: slot audit is consumed by a connection that bypasses this relay, its consumer is ahead of the standbys by 512 B
 not held back: slot polled is consumed by SQL functions, which cannot be held back
