@@ -143,7 +143,7 @@ func (s *session) forwardCancel(ctx context.Context, packet []byte) error {
 		var of *session
 		only, of = s.relay.issuer(&m)
 		if of != nil && of.held != nil {
-			of.held.cancel()
+			defer of.held.cancel() // when the server has heard it
 		}
 	}
 	if s.upstream != nil && only != nil && s.facts.upstream.upstreamAddr != *only {
