@@ -120,7 +120,7 @@ func (b *holdBack) collectors(r *Relay) []prometheus.Collector {
 		prometheus.NewCounterFunc(prometheus.CounterOpts(name("let_go_total",
 			"How often a logical stream or the creation of a slot was let go because of --hold-back-timeout.")), func() float64 { return float64(b.counts.letGo.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts(name("ended_total",
-			"Logical streams and creations of slots ended while they were held: the upstream shut down, or one end was lost.")),
+			"Logical streams and creations of slots ended while they were held: the upstream shut down, one end was lost, or the client canceled.")),
 			func() float64 { return float64(b.counts.ended.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("position_bytes",
 			"Up to where enough standbys have flushed, as a byte position in WAL. 0: too few of them stream.")),

@@ -171,6 +171,13 @@ func TestWhichCreationsAreHeld(t *testing.T) {
 			}
 		}
 
+		// The walsender is idle in a transaction meanwhile. One that ends for that is not
+		// waited for.
+		idle := connect("database options='-c idle_in_transaction_session_timeout=500ms'")
+		if _, err := idle.Exec(ctx, "CREATE_REPLICATION_SLOT idle TEMPORARY LOGICAL test_decoding").ReadAll(); pgError(err) == nil || pgError(err).Code != "08006" {
+			t.Errorf("a creation whose walsender ends while it is held: %v", err)
+		}
+
 		hold.Timeout = 100 * time.Millisecond
 		must(t, r.SetHoldBack(hold))
 		before := r.Status().HoldBack.LetGo

@@ -31,6 +31,12 @@ func (p *holdBackPair) fill(n *Node, table string, from, to int) {
 	clustertest.Exec(p.t, n.Server, "postgres", fmt.Sprintf("INSERT INTO %s SELECT g, 'row' FROM generate_series(%d, %d) g", table, from, to))
 }
 
+// addToSubscription has the subscriber begin with the tables that it does not have yet.
+func (p *holdBackPair) addToSubscription() {
+	p.t.Helper()
+	clustertest.Exec(p.t, p.subscriber, "postgres", "ALTER SUBSCRIPTION sub REFRESH PUBLICATION")
+}
+
 // waitCreationHeld waits until the creation of a slot for a table's initial copy has
 // been held for so long, and returns how.
 func (p *holdBackPair) waitCreationHeld(n *Node, long time.Duration) (found relay.SessionStatus) {
@@ -81,7 +87,7 @@ func TestStalledStandbyHoldsTheInitialCopy(t *testing.T) {
 			// it has the last: so the rows begin behind what the standby has.
 			clustertest.Exec(t, p.A.Server, "postgres", "SELECT pg_logical_emit_message(true, 'nobody', 'asks for this')")
 			p.fill(p.A, table, 101, 200)
-			clustertest.Exec(t, p.subscriber, "postgres", "ALTER SUBSCRIPTION sub REFRESH PUBLICATION")
+			p.addToSubscription()
 			s := p.waitCreationHeld(p.A, 0)
 			if s.HoldBack.WaitsFor <= limit || strings.Join(s.HoldBack.By, " ") != "b" {
 				t.Errorf("session %+v %+v, and the standby has flushed %v", s, s.HoldBack, limit)

@@ -32,7 +32,9 @@ func holdBackRounds(t *testing.T) int {
 // kill -9 of the primary at a random moment under load, with the standby's network
 // failing and coming back at random: behind hold-back the subscriber has, after the
 // failover, exactly the rows of the new primary. Two of three primaries die while
-// the network is gone; without hold-back the subscriber would be ahead there.
+// the network is gone; without hold-back the subscriber would be ahead there. In
+// three of four rounds the subscriber adds a table that is written to, and most of
+// those primaries die during its initial copy.
 func TestFailoversLeaveSubscribersWithTheStandbysRows(t *testing.T) {
 	t.Parallel()
 	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
@@ -49,31 +51,61 @@ func TestFailoversLeaveSubscribersWithTheStandbysRows(t *testing.T) {
 func holdBackRound(t *testing.T, major int, rng *rand.Rand) {
 	p := newHoldBackPair(t, major, "--hold-back", "ANY 1 (b)")
 	p.set(p.A.Server, "logical_decoding_work_mem", "64kB")
+	p.set(p.subscriber, "wal_retrieve_retry_interval", "500ms")
+	p.addTable("c", rowsBefore)
+	adds := copyMoment(rng.IntN(int(copyMoments)))
 	clustertest.Exec(t, p.subscriber, "postgres", "ALTER SUBSCRIPTION sub SET (streaming = on)")
 	w := startRowWriter(p.A.Server, rng.Uint64())
 	defer w.stop()
-	for range 1 + rng.IntN(4) {
+	for i := range 1 + rng.IntN(4) {
 		w.waitCommits(t, 1+rng.Int64N(30))
 		p.network.Stall(faultproxy.Down)
 		w.waitCommits(t, 1+rng.Int64N(30))
+		if adds == copyWhileStalled && i == 0 {
+			p.addToSubscription()
+			w.waitCommits(t, 1+rng.Int64N(30))
+		}
 		p.network.Resume(faultproxy.Down)
 	}
 	w.waitCommits(t, 1+rng.Int64N(30))
-	if rng.IntN(3) > 0 {
+	if adds == copyBeforeTheEnd {
+		p.addToSubscription()
+		p.copyBegins("c")
+		w.waitCommits(t, 1+rng.Int64N(9))
+	}
+	if adds == copyAtTheEnd {
+		p.addToSubscription()
+	}
+	if adds == copyAtTheEnd || rng.IntN(3) > 0 {
 		p.network.Stall(faultproxy.Down) // and it dies in that state
+		if adds == copyAtTheEnd {
+			p.copyBegins("c")
+		}
 		w.waitCommits(t, 1+rng.Int64N(60))
 	}
+	before := p.copyState("c")
 	p.failover()
 	w.stop()
+	again := adds != copyNever && p.endCopy("c")
 	const last = 1 << 40 // past all that the writer wrote
+	p.fill(p.B, "c", last, last)
 	p.insert(p.B, last, last)
 	lost, extra := p.waitSame(p.B, last)
 	if len(lost)+len(extra) > 0 {
 		t.Errorf("lost %v, extra %v", lost, extra)
 	}
-	t.Logf("%d commits on the old primary, %d rows on the new one", w.commits.Load(),
-		clustertest.Value[int](t, p.B.Server, "postgres", "SELECT count(*)::int FROM t"))
+	if p.copyState("c") != "-" {
+		p.waitRow("c", last)
+		if lost, extra := p.compareTable(p.B, "c"); len(lost)+len(extra) > 0 {
+			t.Errorf("the table that was added: lost %v, extra %v", lost, extra)
+		}
+	}
+	t.Logf("%d commits on the old primary, %d rows on the new one; table added: %v, state %s when the primary died, copied again: %v",
+		w.commits.Load(), count(t, p.B.Server, "t"), adds, before, again)
 }
+
+// rowsBefore are in the table that is added, before its writer begins.
+const rowsBefore = 20000
 
 // rowWriter commits transactions of random size on a server until it dies.
 type rowWriter struct {
@@ -97,8 +129,8 @@ func (w *rowWriter) run(ctx context.Context, s *cluster.Server, rng *rand.Rand) 
 		if rng.IntN(20) == 0 {
 			n = 3000 // larger than logical_decoding_work_mem: streamed while it goes on
 		}
-		err := s.Exec(ctx, "postgres", fmt.Sprintf(
-			"INSERT INTO t SELECT i, repeat('x', 40) FROM generate_series(%d, %d) i", next, next+n-1))
+		err := s.Exec(ctx, "postgres", fmt.Sprintf("WITH n AS (INSERT INTO t SELECT i, repeat('x', 40) FROM generate_series(%d, %d) i RETURNING *) "+
+			"INSERT INTO c SELECT i + %d, v FROM n", next, next+n-1, rowsBefore))
 		if err != nil {
 			return // the server is dead
 		}

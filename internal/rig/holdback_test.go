@@ -156,11 +156,16 @@ func (p *holdBackPair) failover() {
 // that is written last, and compares.
 func (p *holdBackPair) waitSame(n *Node, last int) (lost, extra []int64) {
 	p.t.Helper()
-	p.until(fmt.Sprintf("row %d on the subscriber", last), func(ctx context.Context) (bool, string) {
-		n, err := cluster.QueryValue[int](ctx, p.subscriber, "postgres", "SELECT count(*)::int FROM t WHERE i = $1", last)
+	p.waitRow("t", last)
+	return p.compare(n)
+}
+
+func (p *holdBackPair) waitRow(table string, i int) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("row %d of %s on the subscriber", i, table), func(ctx context.Context) (bool, string) {
+		n, err := cluster.QueryValue[int](ctx, p.subscriber, "postgres", fmt.Sprintf("SELECT count(*)::int FROM %s WHERE i = $1", table), i)
 		return n == 1, fmt.Sprint(n, err)
 	})
-	return p.compare(n)
 }
 
 // A standby that stands still stops its subscribers at what it has flushed, for
