@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +45,21 @@ type StreamHold struct {
 	// Creates is set when what is held or let go is the answer to
 	// CREATE_REPLICATION_SLOT, and the slot the one it makes.
 	Creates bool `json:"creates_slot"`
+}
+
+// HasHold reports whether there is something in the session that is, or can be,
+// held back now: a logical stream, or the creation of a slot.
+func (s *SessionStatus) HasHold() bool {
+	return s.HoldBack != nil && (s.State == "copy" || s.HoldBack.Creates)
+}
+
+// Text is the state for people.
+func (h *StreamHold) Text() string {
+	text := strings.ReplaceAll(h.State, "_", " ")
+	if h.Creates {
+		text += ", being created"
+	}
+	return text
 }
 
 func (b *holdBack) status() *HoldBackStatus {

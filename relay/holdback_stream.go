@@ -151,13 +151,9 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 	line := func(e *zerolog.Event) *zerolog.Event {
 		e.Str("slot_name", g.slot)
 		if g.creates {
-			return e
+			return e.Bool("creates_slot", true)
 		}
 		return e.Stringer("shown", g.shown)
-	}
-	what := "a logical stream"
-	if g.creates {
-		what = "the creation of a logical slot"
 	}
 	log := &k.s.log
 	switch {
@@ -166,7 +162,7 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		k.back.counts.letGo.Add(1)
 		line(log.Warn()).Dur("after", g.stream.Limit).Stringer("standbys", g.view.names).
 			Str("hint", HoldTimeout.Hint()).
-			Msg(what + " is let go: the standbys have not flushed its next message in time")
+			Msg("a logical session is let go: the standbys have not flushed what comes next in time")
 	case !g.stream.LetGo && k.letGo:
 		k.letGo = false
 		if g.flushed {
@@ -180,10 +176,10 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		if hint := g.last.Reason.Hint(); hint != "" {
 			e = e.Str("hint", hint)
 		}
-		e.Msg(what + " is held back")
+		e.Msg("a logical session is held back")
 	case k.logged && g.waitsFor() == protocol.InvalidLSN:
 		k.logged = false
-		line(log.Info()).Msg(what + " goes on")
+		line(log.Info()).Msg("the logical session goes on")
 	}
 }
 

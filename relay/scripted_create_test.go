@@ -83,7 +83,9 @@ func TestHeldCreationEnds(t *testing.T) {
 		{"cancel", func(s *heldScript, _, _ *peer) {
 			m := protocol.CancelRequest{PID: creatorPID, Key: []byte{1, 2, 3, 4}}
 			s.connect().send(m.Append(nil))
-			s.accept().expect(m.Append(nil)) // the server gets it, too
+			server := s.accept()
+			server.expect(m.Append(nil)) // it gets it first
+			_ = server.conn.Close()
 		}, codeQueryCanceled, "canceled at user request"},
 		{"client terminates", func(_ *heldScript, c, w *peer) {
 			c.send([]byte{'X', 0, 0, 0, 4})
@@ -131,7 +133,7 @@ func TestCreationIsLetGo(t *testing.T) {
 	if n := s.relay.Status().HoldBack.LetGo; n != 1 {
 		t.Errorf("%d let go", n)
 	}
-	if text := s.log.String(); strings.Count(text, "the creation of a logical slot is let go") != 1 || !strings.Contains(text, `"slot_name":"sync"`) {
+	if text := s.log.String(); strings.Count(text, "is let go") != 1 || !strings.Contains(text, `"slot_name":"sync","creates_slot":true`) {
 		t.Errorf("log:\n%s", text)
 	}
 	if err := s.relay.SetHoldBack(HoldBack{Standbys: mustNames(t, "s1")}); err != nil {
@@ -157,8 +159,8 @@ func TestLongHeldCreationIsLogged(t *testing.T) {
 	}
 	g.blocked = protocol.InvalidLSN
 	k.log(g, 0)
-	const want = `{"level":"warn","slot_name":"sync","waits_for":"0/400","by":["s1"],"reason":"standby_behind","message":"the creation of a logical slot is held back"}
-{"level":"info","slot_name":"sync","message":"the creation of a logical slot goes on"}
+	const want = `{"level":"warn","slot_name":"sync","creates_slot":true,"waits_for":"0/400","by":["s1"],"reason":"standby_behind","message":"a logical session is held back"}
+{"level":"info","slot_name":"sync","creates_slot":true,"message":"the logical session goes on"}
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s", out.String())

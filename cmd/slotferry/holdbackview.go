@@ -34,18 +34,14 @@ func (v *statusView) holdBack(r *relay.Status, now time.Time) {
 	var hints []string // each once: streams mostly wait for the same
 	for i := range r.Sessions {
 		s := &r.Sessions[i]
-		if s.HoldBack == nil || s.State != "copy" && !s.HoldBack.Creates {
+		if !s.HasHold() {
 			continue
 		}
 		held := ""
 		if s.HoldBack.Since != nil {
 			held = human.Duration(now.Sub(*s.HoldBack.Since))
 		}
-		state := s.HoldBack.State
-		if s.HoldBack.Creates {
-			state += ", being created"
-		}
-		row := table.Text(fmt.Sprint(s.ID), s.HoldBack.Slot, state, lsn(s.Position), lsn(s.HoldBack.WaitsFor),
+		row := table.Text(fmt.Sprint(s.ID), s.HoldBack.Slot, s.HoldBack.Text(), lsn(s.Position), lsn(s.HoldBack.WaitsFor),
 			strings.Join(s.HoldBack.By, ", "), string(s.HoldBack.Reason), held)
 		row[2].Color = holdColor(s.HoldBack.State)
 		t.Rows = append(t.Rows, row)

@@ -73,7 +73,7 @@ func hold(d *statusdoc.Document) *holdPage {
 		p.Standbys = append(p.Standbys, n)
 	}
 	for i := range d.Relay.Sessions {
-		if s := &d.Relay.Sessions[i]; s.HoldBack != nil && s.State == "copy" {
+		if s := &d.Relay.Sessions[i]; s.HasHold() {
 			p.Rows = append(p.Rows, streamRow(s))
 		}
 	}
@@ -100,7 +100,7 @@ func hold(d *statusdoc.Document) *holdPage {
 func streamRow(s *relay.SessionStatus) holdRow {
 	h := s.HoldBack
 	row := holdRow{
-		Key: "stream " + h.Slot + " " + s.Downstream, Slot: h.Slot, From: s.Downstream, State: words(h.State), Level: "ready",
+		Key: "stream " + h.Slot + " " + s.Downstream, Slot: h.Slot, From: s.Downstream, State: h.Text(), Level: "ready",
 		Since: h.Since, Shown: s.Position, WaitsFor: h.WaitsFor, By: strings.Join(h.By, ", "), Hint: h.Hint,
 	}
 	if row.Slot == "" {

@@ -16,6 +16,8 @@ import (
 // TestHoldPage checks who has a row, in which order, and how it is called.
 func TestHoldPage(t *testing.T) {
 	d := relayDocument()
+	d.Relay.Sessions = append(d.Relay.Sessions, relay.SessionStatus{Kind: relay.KindLogical, State: "busy", HoldBack: &relay.StreamHold{
+		Slot: "pg_1_sync_2_3", State: "held", Creates: true, WaitsFor: 0x16B374DA20, Reason: relay.HoldBehind, By: []string{"db2"}}})
 	p := hold(&d)
 	var got []string
 	for i := range p.Rows {
@@ -26,6 +28,7 @@ func TestHoldPage(t *testing.T) {
 		`blocked pooled held at 16/B3740000 waits 16/B3740100 behind "" walsender_not_listed`,
 		`blocked audit not held back at 16/B374F848 waits 0/0 behind "" `,
 		`pending orders held at 16/B374D848 waits 16/B374DA10 behind "db2, db3" standby_behind`,
+		`pending pg_1_sync_2_3 held, being created at 0/0 waits 16/B374DA20 behind "db2" standby_behind`,
 		`ready etl_exempt exempt at 16/B374D848 waits 0/0 behind "" `,
 		`ready reports passing at 16/B374D848 waits 0/0 behind "" `,
 	}
