@@ -42,7 +42,7 @@ func (p *holdBackPair) addToSubscription() {
 func (p *holdBackPair) waitCreationHeld(n *Node, long time.Duration) (found relay.SessionStatus) {
 	p.t.Helper()
 	p.until("the creation of a slot to be held", func(ctx context.Context) (bool, string) {
-		st, err := p.relayStatus(ctx, n)
+		st, err := relayStatus(ctx, n.Relay)
 		if err != nil {
 			return false, err.Error()
 		}
