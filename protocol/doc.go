@@ -80,7 +80,7 @@
 //	  8  +-------------------------------+  damaged or of another version too
 //	     | Int16 version = 1             |
 //	 10  +-------------------------------+
-//	     | Int64 epoch                   |  at random, for each life of the relay's slot source
+//	     | Int64 epoch                   |  at random, for each connection that the slots are read over
 //	 18  +-------------------------------+
 //	     | Int64 sequence                |  counts up within an epoch
 //	 26  +-------------------------------+

@@ -53,16 +53,3 @@ func (h *FrameHeader) Decode(src []byte) error {
 
 // Size returns the length of the whole frame, type byte included.
 func (h *FrameHeader) Size() int { return 1 + int(h.Length) }
-
-// FrameBody returns what is behind the header of a whole frame. A frame that
-// is not whole is ErrFrameLength.
-func FrameBody(frame []byte) ([]byte, error) {
-	var h FrameHeader
-	if err := h.Decode(frame); err != nil {
-		return nil, err
-	}
-	if h.Size() != len(frame) {
-		return nil, &MessageError{Message: "frame", Offset: 1, Err: ErrFrameLength}
-	}
-	return frame[FrameHeaderLen:], nil
-}

@@ -20,11 +20,11 @@ const MaxHelperReport = 1 << 20
 // slots are ready on its standby, and whether it waits for a running-xacts
 // record. It is a whole state; the newest replaces the rest.
 //
-//	Byte1('f') | Byte8("SLTFERRY") | Int16 version | Int64 SystemIdentifier | String Standby |
-//	Int64 SnapshotRequest | Int32 n | n x (Int32 length | String Name | String State | String Reason | optional fields) |
+//	Byte1('f') | Byte8("SLTFERRY") | Int16 version | Int64 SystemIdentifier | Text Standby |
+//	Int64 SnapshotRequest | Int32 n | n x (Int32 length | Text Name | Text State | Text Reason | optional fields) |
 //	optional fields | Int32 CRC-32C
 //
-// Records and optional fields are as in a slot message.
+// Records, optional fields and Texts (Int16 length, bytes) are as in a slot message.
 type HelperReport struct {
 	SystemIdentifier uint64 `json:"system_identifier,string"`
 	Standby          string `json:"standby"` // primary_slot_name of the standby, for people

@@ -9,7 +9,7 @@ import "fmt"
 // A NULL of the server is the zero value: 0/0 for an LSN, 0 for an xid or a
 // time, "" for a text.
 type SlotMessage struct {
-	Epoch    uint64 `json:"epoch,string"` // drawn at random at every start of the relay's slot source
+	Epoch    uint64 `json:"epoch,string"` // drawn at random for every connection that the slots are read over
 	Sequence uint64 `json:"sequence"`     // counts up from 1 within an epoch
 
 	SystemIdentifier    uint64 `json:"system_identifier,string"`
@@ -113,11 +113,4 @@ type PreparedTransaction struct {
 	GID      string `json:"gid"`
 	Xid      uint32 `json:"xid"`
 	Prepared int64  `json:"prepared"` // microseconds since 2000-01-01 UTC
-}
-
-// NewerThan reports whether m should replace old: a higher sequence of the
-// same epoch, or another epoch. Which of two epochs is newer cannot be told
-// from the numbers; the connection they came by says it.
-func (m *SlotMessage) NewerThan(old *SlotMessage) bool {
-	return old == nil || m.Epoch != old.Epoch || m.Sequence > old.Sequence
 }

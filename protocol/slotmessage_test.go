@@ -81,20 +81,3 @@ func TestPartsRefusesWhatCannotBeReadBack(t *testing.T) {
 		}
 	}
 }
-
-func TestNewerThan(t *testing.T) {
-	for _, tt := range []struct {
-		m, old *SlotMessage
-		want   bool
-	}{
-		{&SlotMessage{Epoch: 1, Sequence: 1}, nil, true},
-		{&SlotMessage{Epoch: 1, Sequence: 2}, &SlotMessage{Epoch: 1, Sequence: 1}, true},
-		{&SlotMessage{Epoch: 1, Sequence: 1}, &SlotMessage{Epoch: 1, Sequence: 1}, false},
-		{&SlotMessage{Epoch: 1, Sequence: 1}, &SlotMessage{Epoch: 1, Sequence: 2}, false},
-		{&SlotMessage{Epoch: 2, Sequence: 1}, &SlotMessage{Epoch: 1, Sequence: 9}, true},
-	} {
-		if got := tt.m.NewerThan(tt.old); got != tt.want {
-			t.Errorf("%+v NewerThan %+v = %v, want %v", tt.m, tt.old, got, tt.want)
-		}
-	}
-}

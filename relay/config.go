@@ -18,7 +18,7 @@ type Mode int
 
 // The modes of a Relay.
 const (
-	// ModePlain forwards every byte as it is: solo's proxy, or a middlebox.
+	// ModePlain splices and strips nothing: solo's proxy, or a middlebox.
 	ModePlain Mode = iota
 	// ModeSplice puts slot messages into the streams of those who ask for them.
 	ModeSplice

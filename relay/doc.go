@@ -11,7 +11,7 @@
 //   - ModeStrip stands in front of a standby's walreceiver. It asks for slot
 //     messages, takes them out of the stream, and sends the helper's reports
 //     back. The walreceiver sees pure WAL.
-//   - ModePlain changes no byte at all.
+//   - ModePlain splices and strips nothing.
 //
 // # What holds
 //
@@ -22,7 +22,10 @@
 // ask gets the upstream's bytes exactly.
 //
 // I-19: under hold-back, and on logical streams alone, a keepalive's walEnd may be
-// lowered, messages wait, and keepalives are added. Nothing else is ever changed.
+// lowered, messages wait, and keepalives are added. Nothing else of them is changed.
+//
+// Besides, in every mode: where the relay ends TLS, channel binding is taken out of
+// AuthenticationSASL; and a session that the relay ends gets an ErrorResponse of its own.
 //
 // WAL comes first: whatever fails on the slot side is counted and logged once
 // per change of state, and the physical stream goes on.

@@ -142,7 +142,7 @@ func (b *holdBack) collectors(r *Relay) []prometheus.Collector {
 			"Up to where enough standbys have flushed, as a byte position in WAL. 0: too few of them stream.")),
 			func() float64 { return float64(b.view.Load().position) }),
 		&slotCollector{b: b, desc: prometheus.NewDesc("slotferry_relay_hold_back_subscriber_ahead_bytes",
-			"WAL that the slot's subscriber has confirmed and the standbys have not flushed. Above 0: it is not held back, see consumer in /status.",
+			"WAL that the slot's subscriber has confirmed and the standbys have not flushed. Above 0 for long: it is not held back, or was let go, or another standby counts now; see consumer in /status.",
 			[]string{"slot", "consumer"}, nil)},
 	}
 }

@@ -41,7 +41,7 @@ func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
 			defer r.mu.Unlock()
 			return float64(r.accepted)
 		}),
-		counter("sessions_failed_total", "Sessions that ended with an error. Growing: the log has a line with the cause of each.", nil, func() float64 {
+		counter("sessions_failed_total", "Sessions that ended with an error. Port scans count. Growing: the log has the causes, of those that end before their login ten a minute.", nil, func() float64 {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return float64(r.failed)

@@ -14,8 +14,8 @@ import (
 )
 
 // session relays one downstream connection to one upstream connection of its
-// own, for the life of both. It owns both: run closes them, and nothing else
-// does.
+// own, for the life of both. It owns both: the handshake closes an upstream connection
+// that another takes the place of, an ending its own side, and run all that is left.
 type session struct {
 	relay      *Relay
 	id         uint64
@@ -39,7 +39,7 @@ type session struct {
 	relaySeen atomic.Bool            // ModeStrip: a slot message came
 
 	// mu guards what both directions know together. It is held for a scan of one
-	// buffer, never during I/O.
+	// buffer, never while a connection is read or written.
 	mu    sync.Mutex
 	conv  Conversation
 	facts facts

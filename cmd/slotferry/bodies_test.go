@@ -73,8 +73,8 @@ func TestDebugDecodeNamesDamage(t *testing.T) {
 	dir := filepath.Join("..", "..", "testdata", "slotmessage")
 	for _, test := range []struct{ file, want string }{
 		{"bad-checksum", "checksum does not match"},
-		{"bad-magic", "magic missing"},
-		{"bad-version", "unknown slot message version"},
+		{"bad-magic", "magic bytes missing"},
+		{"bad-version", "unknown version"},
 		{"bad-cut-chunk", "decode SlotMessage"},
 	} {
 		got := execute(t, nil, "", "debug", "decode", filepath.Join(dir, test.file+".hex"))

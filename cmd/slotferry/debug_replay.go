@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/slotferry/slotferry/internal/conninfo"
 	"github.com/slotferry/slotferry/internal/replay"
+	"github.com/slotferry/slotferry/relay"
 )
 
 func debugReplayCommand() *cli.Command {
@@ -21,14 +21,15 @@ func debugReplayCommand() *cli.Command {
 		Usage:     "serve a capture as the upstream would that was recorded",
 		ArgsUsage: "FILE",
 		Description: `Accepts connections and plays one that "slotferry debug capture" has recorded:
-whoever connects is let in, and gets the answers that were recorded, damage and
-all. It waits for a command where one was recorded, not for feedback.
+whoever connects is let in, and gets the answers that were recorded, with all
+that was wrong in them; a file that is itself damaged is refused. It waits for a
+command where one was recorded, not for feedback.
 
   slotferry debug replay --listen 127.0.0.1:6432 session.capture
 
 SIGTERM ends it.`,
 		Flags: []cli.Flag{
-			texts("listen", "accept connections on `HOST:PORT`"),
+			texts("listen", "accept connections on `ADDRESS`, HOST:PORT or the directory of a Unix socket, /DIR:PORT"),
 			text("conn", "", "play the connection of that `NUMBER`. Default: the first"),
 			yes("keep-time", "as slowly as it was recorded. Without it, as fast as possible"),
 			text("log-level", "info", "log from `LEVEL` on: debug, info, warn or error"),
@@ -67,7 +68,7 @@ func runDebugReplay(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	l, err := net.Listen("tcp", listen[0])
+	l, err := relay.Listen(listen[0])
 	if err != nil {
 		return err
 	}

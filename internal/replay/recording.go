@@ -27,11 +27,11 @@ type Recording struct {
 	login  []byte // settings, cancel key, ReadyForQuery
 }
 
-// ErrEncrypted says that a connection cannot be replayed.
-var ErrEncrypted = errors.New("the connection was encrypted: what was said cannot be told")
+// errEncrypted says that a connection cannot be replayed.
+var errEncrypted = errors.New("the connection was encrypted: what was said cannot be told")
 
-// ErrNoConnection says that a capture has no such connection.
-var ErrNoConnection = errors.New("the capture has no such connection")
+// errNoConnection says that a capture has no such connection.
+var errNoConnection = errors.New("the capture has no such connection")
 
 // Read finds a connection in a capture; 0 is the first that has anything to say.
 func Read(file io.ReaderAt, size int64, connection uint32) (*Recording, error) {
@@ -68,12 +68,12 @@ func Read(file io.ReaderAt, size int64, connection uint32) (*Recording, error) {
 			recording.pieces = append(recording.pieces, p)
 		}
 		if login.encrypted {
-			return nil, ErrEncrypted
+			return nil, errEncrypted
 		}
 	}
 	recording.login = login.frames
 	if len(recording.pieces) == 0 {
-		return nil, ErrNoConnection
+		return nil, errNoConnection
 	}
 	return recording, nil
 }

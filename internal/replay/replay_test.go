@@ -68,7 +68,7 @@ func TestUnknownConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(bytes.NewReader(data), int64(len(data)), 77); err != ErrNoConnection {
+	if _, err := Read(bytes.NewReader(data), int64(len(data)), 77); err != errNoConnection {
 		t.Errorf("got %v", err)
 	}
 }

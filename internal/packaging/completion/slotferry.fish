@@ -152,7 +152,7 @@ complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_sub
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from trace' -l option -r -d 'option of the plugin, NAME=VALUE; repeatable'
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from trace' -l startpos -r -d 'stream from LSN'
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from trace' -l endpos -r -d 'end when WAL up to LSN has come'
-complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from replay' -l listen -r -d 'accept connections on HOST:PORT'
+complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from replay' -l listen -r -d 'accept connections on ADDRESS, HOST:PORT or the directory of a Unix socket, /DIR:PORT'
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from replay' -l conn -r -d 'play the connection of that NUMBER. Default: the first'
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from replay' -l keep-time -d 'as slowly as it was recorded. Without it, as fast as possible'
 complete -c slotferry -n '__fish_seen_subcommand_from debug; and __fish_seen_subcommand_from replay' -l log-level -r -d 'log from LEVEL on: debug, info, warn or error'
