@@ -97,6 +97,16 @@ func TestSlotsThatTheServerGivesUp(t *testing.T) {
 		if strings.Contains(p.log.String(), `"reason":"`+string(ReasonIdleTimeout)+`"`) {
 			t.Error("it was invalidated while the helper was running")
 		}
+		p.source.pause(true) // as in an outage of the relay
+		p.slot(t, "idle", StatePending, ReasonUpstreamStale)
+		began = time.Now()
+		idle("half as long again to pass without a message", func() bool { return time.Since(began) > timeout*3/2 })
+		p.slot(t, "idle", StatePending, ReasonUpstreamStale)
+		p.source.pause(false)
+		p.slot(t, "idle", StateReady, ReasonNone)
+		if strings.Contains(p.log.String(), `"reason":"`+string(ReasonIdleTimeout)+`"`) {
+			t.Error("it was invalidated while no message came")
+		}
 		p.stop()
 		idle("the slot to be invalidated without the helper", func() bool {
 			return clustertest.Value[bool](t, standby, "postgres",
