@@ -119,7 +119,7 @@ func TestBesideAnotherSlotManager(t *testing.T) {
 					WHERE slot_name = 'dropped'), dropped AS (SELECT pg_drop_replication_slot(slot_name) FROM slots WHERE NOT active)
 					SELECT count(*) FROM dropped`)
 			})
-			if n := strings.Count(p.log.String(), `"slot":"dropped","database":"postgres","confirmed_flush_lsn"`); n > 2*othersLimit {
+			if n := strings.Count(p.log.String(), `"slot_name":"dropped","database":"postgres","confirmed_flush_lsn"`); n > 2*othersLimit {
 				t.Errorf("it was made %d times", n)
 			}
 		})
