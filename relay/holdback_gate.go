@@ -7,7 +7,8 @@ import (
 )
 
 // holdGate holds one logical stream back, and the answers to
-// CREATE_REPLICATION_SLOT, as part of its Flow. It is pure: its pump sets view and stream before it asks anything, and reads the rest afterwards.
+// CREATE_REPLICATION_SLOT, as part of its Flow. It is pure: its pump sets view and
+// stream before it asks anything, and reads the rest afterwards.
 type holdGate struct {
 	view   *holdView
 	stream holdStream
@@ -23,7 +24,8 @@ type holdGate struct {
 	creates bool         // it is, or was, the answer to CREATE_REPLICATION_SLOT
 	last    holdDecision // the last that did not pass
 	timeout bool         // something passed because it was held for too long
-	flushed bool         // something passed because the standbys have it
+	ahead   protocol.LSN // the greatest position that passed so, and because the stream is let go
+	reached bool         // the standbys have it
 }
 
 // begin notes a new copy-both stream. What the subscriber asks to start from it has.
@@ -50,16 +52,19 @@ func (g *holdGate) setView(v *holdView) {
 	g.stream.Exempt = g.slot != "" && matchesAny(v.exempt, g.slot)
 }
 
-// decide asks, and notes what was said.
+// decide asks, and notes what was said. A stream is let go until the standbys have all
+// that passed meanwhile: a change that they have can come behind a commit that they do
+// not have, and says nothing.
 func (g *holdGate) decide(at protocol.LSN) holdDecision {
+	if g.stream.LetGo && g.view.listed[g.stream.Walsender] && g.view.position >= g.ahead {
+		g.reached, g.stream.LetGo, g.ahead = true, false, protocol.InvalidLSN
+	}
 	d := g.view.decide(g.stream, at)
 	switch {
 	case d.Verdict != holdPass:
 		g.last = d
 	case d.Reason == HoldTimeout:
-		g.timeout, g.stream.LetGo = true, true
-	case d.Reason == HoldFlushed && at != protocol.InvalidLSN:
-		g.flushed, g.stream.LetGo = true, false
+		g.timeout, g.stream.LetGo, g.ahead = true, true, max(g.ahead, at)
 	}
 	return d
 }

@@ -320,3 +320,34 @@ func TestHeldStreamProperties(outer *testing.T) {
 		}
 	})
 }
+
+// A stream is let go until the standbys have all that passed meanwhile. A change that
+// they have, of a transaction that began before they stalled, held it back again: each
+// such transaction waited for the whole timeout.
+func TestLetGoUntilCaughtUp(t *testing.T) {
+	s := newScriptedStream("")
+	s.timeout = time.Second
+	g := s.down.gate
+	for _, step := range []struct {
+		flushed, at  protocol.LSN
+		held         time.Duration
+		passes, free bool
+	}{
+		{flushed: 0x100, at: 0x90, passes: true},
+		{flushed: 0x100, at: 0x110},
+		{flushed: 0x100, at: 0x110, held: time.Second, passes: true, free: true},
+		{flushed: 0x100, at: 0x95, passes: true, free: true},
+		{flushed: 0x100, at: 0x120, passes: true, free: true},
+		{flushed: 0x115, at: 0x112, passes: true, free: true},
+		{flushed: 0x11f, at: 0x118, passes: true, free: true},
+		{flushed: 0x120, at: 0x130},
+		{flushed: 0x120, at: 0x130, held: time.Second, passes: true, free: true},
+		{flushed: 0x140, at: 0x135, passes: true},
+	} {
+		s.flushed(step.flushed)
+		g.stream.Held = step.held
+		if got := g.data(step.at); got != step.passes || g.stream.LetGo != step.free {
+			t.Errorf("%+v: passes %v, let go %v", step, got, g.stream.LetGo)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (k *heldStream) prepare(g *holdGate) {
 	}
 	g.stream.WasListed = g.stream.WasListed || g.view.listed[g.stream.Walsender]
 	g.stream.Held = k.clock.see(g.waitsFor(), time.Now())
-	g.last, g.timeout, g.flushed = holdDecision{}, false, false
+	g.last, g.timeout, g.reached = holdDecision{}, false, false
 }
 
 // settle acts on what the gate has said since prepare.
@@ -165,7 +165,7 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 			Msg("a logical session is let go: the standbys have not flushed what comes next in time")
 	case !g.stream.LetGo && k.letGo:
 		k.letGo = false
-		if g.flushed {
+		if g.reached {
 			line(log.Info()).Msg("the standbys have caught up: the logical stream is held back again")
 		}
 	}

@@ -275,7 +275,10 @@ func TestHoldBackTimeout(t *testing.T) {
 	s := newHeldScript(t, func(h *HoldBack) { h.Timeout = time.Millisecond })
 	s.flush(0x300)
 	s.gets(s.data("0/400"))
+	s.gets(s.data("0/280")) // a change that the standby has: it has caught up with nothing
 	s.gets(s.data("0/500"))
+	s.flush(0x480)
+	s.gets(s.data("0/470"))
 	if st := s.relay.Status(); st.HoldBack.LetGo != 1 || st.Sessions[1].HoldBack.State != "let_go" {
 		t.Errorf("status %+v, session %+v", st.HoldBack, st.Sessions[1].HoldBack)
 	}
