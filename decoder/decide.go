@@ -12,7 +12,10 @@ import (
 // now. It is pure. Steps are independent of each other: one slot's trouble
 // never keeps another's step back (I-11).
 func Decide(v *View) Decision {
-	d := Decision{Tracks: carryTracks(v), AnchorProven: v.Anchor.Proven, ProvenBy: v.Anchor.ProvenBy}
+	now := *v
+	now.Protection = carryProtection(v)
+	v = &now
+	d := Decision{Tracks: carryTracks(v), AnchorProven: v.Anchor.Proven, ProvenBy: v.Anchor.ProvenBy, Protection: v.Protection}
 	top := overall(v)
 	d.Overall, d.Detail = top.reason, top.detail
 	if v.Upstream.Message != nil {
@@ -212,6 +215,8 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		return pending(ReasonDistrusted, ""), Step{}
 	}
 	switch {
+	case protection.reason == ReasonWALNotReplayed: // held now, so it may move on meanwhile
+		return protection, planAdvance(v, u, l, t)
 	case protection.bad():
 		return protection, Step{}
 	case !upstreamReady(v, u):

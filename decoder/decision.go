@@ -20,7 +20,8 @@ type Decision struct {
 	Reread       protocol.LSN     // most bytes of WAL that a ready slot has behind its position
 	Tracks       map[string]Track // the tracks with what this look has shown
 	AnchorProven bool
-	ProvenBy     proof // the anchor
+	ProvenBy     proof      // the anchor
+	Protection   Protection // what this look has shown of the upstream's physical slot
 }
 
 // Step is one thing to do to one slot.

@@ -76,6 +76,7 @@ type Helper struct {
 	anchor     Anchor
 	anchorConn *anchorSession
 	anchorStop context.CancelFunc
+	protection Protection
 
 	anchorPatience time.Duration // how long the anchor's next advance may take; 0: Settings.AdvanceDeadline
 

@@ -40,6 +40,10 @@ type ledgerBody struct {
 	Version int                  `json:"version"`
 	Node    NodeIdentity         `json:"node"`
 	Slots   map[string]LedgerRow `json:"slots"`
+
+	// Protection is of the life of the upstream in which it was found to be whole; nil:
+	// it is not, as far as is known.
+	Protection *Protection `json:"protection,omitempty"`
 }
 
 // OpenLedger reads the ledger in dir, or begins an empty one. A ledger of
@@ -138,6 +142,35 @@ func (l *Ledger) Update(change func(rows map[string]LedgerRow)) error {
 	}
 	if err := l.write(); err != nil {
 		l.body.Slots = old
+		return err
+	}
+	return nil
+}
+
+// Protection returns what was known when the ledger was written last.
+func (l *Ledger) Protection() Protection {
+	if l.body.Protection == nil {
+		return Protection{}
+	}
+	p := l.body.Protection.life()
+	p.Whole = true
+	return p
+}
+
+// Protect writes down that protection is whole, or is not any more.
+func (l *Ledger) Protect(p Protection) error {
+	var known *Protection
+	if p.Whole {
+		life := p.life()
+		known = &life
+	}
+	old := l.body.Protection
+	if old == nil && known == nil || old != nil && known != nil && *old == *known {
+		return nil
+	}
+	l.body.Protection = known
+	if err := l.write(); err != nil {
+		l.body.Protection = old
 		return err
 	}
 	return nil

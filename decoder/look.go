@@ -49,7 +49,8 @@ func (h *Helper) look(ctx context.Context) {
 	d := Decide(&view)
 	h.sayOthers(d.Tracks)
 	maps.Copy(h.tracks, d.Tracks)
-	h.anchor.Proven, h.anchor.ProvenBy = d.AnchorProven, d.ProvenBy
+	h.anchor.Proven, h.anchor.ProvenBy, h.protection = d.AnchorProven, d.ProvenBy, d.Protection
+	h.sayLedger(h.ledger.Protect(d.Protection))
 	h.actAnchor(ctx, &d)
 	h.publish(&view, &d) // before the disk is waited for: what was made can be used already
 	h.recordOutcomes()
@@ -114,6 +115,7 @@ func (h *Helper) openLedger() error {
 	} else {
 		h.recallPromotion()
 	}
+	h.protection = ledger.Protection()
 	rows := ledger.Rows()
 	for name := range rows {
 		row := rows[name]
@@ -210,7 +212,7 @@ func (h *Helper) readSwitches(ctx context.Context) {
 func (h *Helper) view(up Upstream) View {
 	v := View{
 		Now: time.Now(), Standby: h.standby.Standby, Upstream: up, Owned: h.ledger.Rows(), Tracks: h.tracks,
-		Anchor: h.anchor, Busy: make(map[string]bool, len(h.busy)), Settings: h.cfg.Settings,
+		Protection: h.protection, Anchor: h.anchor, Busy: make(map[string]bool, len(h.busy)), Settings: h.cfg.Settings,
 	}
 	for _, o := range h.outcomes {
 		writeOutcome(v.Owned, o.step, o.lsn) // in the ledger itself a moment later

@@ -33,6 +33,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			for _, x := range m.primary.slots {
 				x.saved = x.confirmed
 			}
+			m.primary.saved = m.primary.feedback
 		},
 		"create slot": func(t *rapid.T) {
 			n := name(t)
@@ -73,20 +74,18 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				x.truth = max(x.truth, x.confirmed)
 			}
 		},
-		"primary crashes": func(t *rapid.T) {
-			m.newLife()
-			m.primary.postmaster++
-			for _, n := range m.primary.names() {
-				x := m.primary.slots[n]
-				if x.creating {
-					delete(m.primary.slots, n)
-					continue
-				}
-				x.confirmed = some(t, x.saved, x.confirmed)
-				x.saved = x.confirmed
+		"primary crashes": func(t *rapid.T) { m.crash(t, some) },
+		"primary crashes, and vacuums before feedback arrives": func(t *rapid.T) {
+			m.crash(t, some)
+			m.primary.prune()
+			if s.connected && s.timeline == m.primary.timeline {
+				s.received = m.primary.end
 			}
-			if rapid.Bool().Draw(t, "relay too") {
-				m.epoch, m.sequence = m.epoch+10, 0
+			s.sendFeedback(m.primary)
+		},
+		"slot is saved": func(t *rapid.T) { // LogicalConfirmReceivedLocation: no checkpoint needed
+			if x := m.primary.slots[name(t)]; x != nil {
+				x.saved = x.confirmed
 			}
 		},
 		"fail over upstream": func(t *rapid.T) { m.failOver(t, some) },
@@ -182,6 +181,27 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
+// crash is one of the primary, which comes back with what was on its disk.
+func (m *model) crash(t *rapid.T, some func(*rapid.T, protocol.LSN, protocol.LSN) protocol.LSN) {
+	m.newLife()
+	p := m.primary
+	p.postmaster++
+	for _, n := range p.names() {
+		x := p.slots[n]
+		if x.creating {
+			delete(p.slots, n)
+			continue
+		}
+		x.confirmed = some(t, x.saved, x.confirmed)
+		x.saved = x.confirmed
+	}
+	p.lost = p.lost || p.feedback != 0 && p.saved == 0
+	p.feedback = p.saved
+	if rapid.Bool().Draw(t, "relay too") {
+		m.epoch, m.sequence = m.epoch+10, 0
+	}
+}
+
 // slowSecond is one in which nothing goes wrong that has not gone wrong before, but
 // no step comes to an end.
 func (m *model) slowSecond(t *rapid.T, name string) {
@@ -243,7 +263,7 @@ func (m *model) failOver(t *rapid.T, some func(*rapid.T, protocol.LSN, protocol.
 	old.slots = maps.Clone(old.slots)
 	m.oldServer, m.oldEpoch = &old, m.epoch
 	p.switches = append(slices.Clone(p.switches), HistoryEntry{p.timeline, at})
-	p.end, p.feedback = at, 0
+	p.end, p.feedback, p.saved, p.lost = at, 0, 0, true
 	p.timeline++
 	p.postmaster += 1000
 	p.prunes = slices.DeleteFunc(slices.Clone(p.prunes), func(x modelPrune) bool { return x.at > at })

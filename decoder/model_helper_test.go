@@ -15,6 +15,7 @@ import (
 type modelHelper struct {
 	standby *modelStandby
 	rows    map[string]LedgerRow // on disk
+	whole   Protection           // on disk
 
 	// Lost in a kill.
 	inbox  *inbox
@@ -22,6 +23,8 @@ type modelHelper struct {
 	tracks map[string]Track
 	anchor Anchor
 	busy   []modelStep
+
+	protection Protection
 }
 
 // modelStep is a step under way.
@@ -41,7 +44,7 @@ var (
 )
 
 func (h *modelHelper) start() {
-	h.inbox, h.seen, h.anchor, h.busy = newInbox(), nil, Anchor{}, nil
+	h.inbox, h.seen, h.anchor, h.busy, h.protection = newInbox(), nil, Anchor{}, nil, h.whole
 	h.tracks = map[string]Track{}
 	for name, row := range h.rows {
 		h.tracks[name] = row.track()
@@ -84,7 +87,7 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 		h.anchor = Anchor{LastError: ReasonRecoveryConflict, RetryAt: now.Add(firstRetry)}
 	}
 	v := View{
-		Now: now, Standby: s, Upstream: up, Owned: maps.Clone(h.rows), Tracks: h.tracks, Anchor: h.anchor,
+		Now: now, Standby: s, Upstream: up, Owned: maps.Clone(h.rows), Tracks: h.tracks, Anchor: h.anchor, Protection: h.protection,
 		Busy: map[string]bool{}, Settings: DefaultSettings(),
 	}
 	v.Settings.AnchorBudget = 0x400
@@ -101,6 +104,9 @@ func (h *modelHelper) look(now time.Time) (View, Decision) {
 	d := Decide(&v)
 	maps.Copy(h.tracks, d.Tracks)
 	h.anchor.Proven, h.anchor.ProvenBy = d.AnchorProven, d.ProvenBy
+	h.protection = d.Protection
+	h.whole = d.Protection.life()
+	h.whole.Whole = d.Protection.Whole
 	rememberVerdict(h.rows, h.tracks, &s)
 	return v, d
 }

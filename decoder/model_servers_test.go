@@ -21,6 +21,8 @@ type modelPrimary struct {
 	slots      map[string]*modelSlot
 	prunes     []modelPrune // WAL records that remove catalog rows
 	feedback   uint32       // catalog_xmin of the physical slot, 0: NULL
+	saved      uint32       // the same, as it is on disk
+	lost       bool         // it was lost in a crash, or never there, and no feedback has brought it since
 	switches   History      // of the current timeline
 	births     int
 }
@@ -39,6 +41,7 @@ type modelSlot struct {
 type modelPrune struct {
 	at      protocol.LSN
 	horizon uint32 // newest xid whose rows are gone
+	life    int64  // postmaster start of the primary that wrote it, without the standby's catalog_xmin; 0: with it
 }
 
 // modelLocal is a logical slot of the standby, and what the model knows of it
@@ -84,7 +87,11 @@ func (p *modelPrimary) prune() {
 		limit = min(limit, p.feedback)
 	}
 	p.end++
-	p.prunes = append(p.prunes, modelPrune{at: p.end, horizon: limit - 1})
+	x := modelPrune{at: p.end, horizon: limit - 1}
+	if p.lost {
+		x.life = p.postmaster
+	}
+	p.prunes = append(p.prunes, x)
 }
 
 // message is what the relay would send now.
@@ -146,6 +153,7 @@ func (s *modelStandby) sendFeedback(p *modelPrimary) {
 			p.feedback = l.xmin
 		}
 	}
+	p.lost = p.lost && p.feedback == 0
 }
 
 // advance is pg_replication_slot_advance in recovery.

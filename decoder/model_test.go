@@ -95,6 +95,13 @@ func (m *model) checkReady(v *View, d *Decision, fail func(string, ...any)) {
 			fail("%s is READY and invalid upstream", s.Name)
 		case m.now.Sub(v.Upstream.Arrived) > 5*time.Second:
 			fail("%s is READY by a message that is %v old", s.Name, m.now.Sub(v.Upstream.Arrived))
+		default:
+			for _, x := range m.primary.prunes {
+				if x.life != 0 && x.life <= msg.PostmasterStartTime && x.at > m.standby.replay && l.xmin <= x.horizon {
+					fail("%s is READY with catalog_xmin %d, %d was vacuumed without protection at %v, and %v is replayed",
+						s.Name, l.xmin, x.horizon, x.at, m.standby.replay)
+				}
+			}
 		}
 		m.ready[s.Name] = s.Local
 		m.reached["ready"]++

@@ -69,6 +69,16 @@ var seededMutants = []seededMutant{
 	{"I-3: what was broken is not handed over", byTranscripts, []mutation{
 		never("promotion_plan.go", "case ", "t.Distrusted", ":"),
 	}},
+	{"I-3: what was vacuumed without protection is replayed", byModel, []mutation{
+		always("protected_since.go", "case ", "p.Whole", ":\n\t\treturn verdict{}"),
+	}},
+	{"I-3: protection is proven anew in another life of the upstream", byModel, []mutation{
+		never("protected_since.go", "if ", "p.life() != now", " || "),
+	}},
+	{"I-3: a message's position is from before its slots", byTranscripts, []mutation{
+		always("protected_since.go", "== protocol.InvalidLSN && ", "m.Sequence != p.Held", ":"),
+		{"protected_since.go", "p.Held = m.Sequence\n", "if p.Held = m.Sequence; ON {\n\t\t\tp.Since = m.CaptureLSN\n\t\t}\n"},
+	}},
 	{"I-4: found past U", byModel, []mutation{
 		never("decide.go", "case ", "l.ConfirmedFlushLSN > u.ConfirmedFlushLSN", ": // I-4"),
 	}},

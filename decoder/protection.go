@@ -117,9 +117,9 @@ func feedback(v *View) verdict {
 	return verdict{}
 }
 
-// held says why the upstream does not hold back vacuum for this catalog_xmin
-// (I-3): its physical slot must show one that is set and not newer. A
-// catalog_xmin of 0 is not known yet, and nothing is proven of it.
+// held says why the upstream does not hold back vacuum for this catalog_xmin, or
+// may not have done so until now (I-3): its physical slot must show one that is set
+// and not newer. A catalog_xmin of 0 is not known yet, and nothing is proven of it.
 func held(v *View, catalogXmin uint32) verdict {
 	if bad := feedback(v); bad.bad() {
 		return bad
@@ -128,7 +128,7 @@ func held(v *View, catalogXmin uint32) verdict {
 	if p.CatalogXmin == 0 || catalogXmin == 0 || !xidPrecedesOrEquals(p.CatalogXmin, catalogXmin) {
 		return pending(ReasonCatalogXminNotHeld, "slot %q holds %d, needed %d", p.Name, p.CatalogXmin, catalogXmin)
 	}
-	return verdict{}
+	return v.Protection.replayed(v.Standby.Replay)
 }
 
 // broken reports whether the latest message shows that protection of this

@@ -35,6 +35,7 @@ func TestDecide(t *testing.T) {
 			}
 			maps.Copy(b.v.Tracks, decision.Tracks)
 			b.v.Anchor.Proven, b.v.Anchor.ProvenBy = decision.AnchorProven, decision.ProvenBy
+			b.v.Protection = decision.Protection
 			return printDecision(&decision)
 		})
 	})

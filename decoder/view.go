@@ -17,8 +17,11 @@ type View struct {
 	Upstream Upstream
 	Owned    map[string]LedgerRow // the ledger, by slot name
 	Tracks   map[string]Track     // what was seen of each slot before
-	Anchor   Anchor
-	Busy     map[string]bool // slots with a step under way
+
+	Protection Protection // what was seen of the upstream's physical slot before
+
+	Anchor Anchor
+	Busy   map[string]bool // slots with a step under way
 
 	Settings Settings
 }

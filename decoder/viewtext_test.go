@@ -36,7 +36,8 @@ func newViewText(t *testing.T) *viewText {
 				PhysicalSlots: []protocol.PhysicalSlot{{Name: "standby1", Active: true, Xmin: 700, CatalogXmin: 700}},
 			},
 		},
-		Owned: map[string]LedgerRow{}, Tracks: map[string]Track{}, Busy: map[string]bool{},
+		Protection: Protection{PostmasterStart: 1, TimelineID: 1, SlotName: "standby1", Whole: true},
+		Owned:      map[string]LedgerRow{}, Tracks: map[string]Track{}, Busy: map[string]bool{},
 		Anchor: Anchor{
 			Phase: AnchorLive, Name: anchorPrefix + "1", Position: 0x1000, RestartLSN: 0x900, CatalogXmin: 700, Proven: true,
 			ProvenBy:    proof{"standby1", 1, 1},
@@ -174,6 +175,10 @@ func (b *viewText) line(word, first, second string, a args) {
 		b.message(first, a)
 	case "set":
 		b.set(first, second)
+	case "protected": // whole, in the life of the upstream that the message is of
+		v.Protection = Protection{
+			PostmasterStart: m.PostmasterStartTime, TimelineID: m.TimelineID, SlotName: v.Standby.PrimarySlotName, Whole: true,
+		}
 	case "busy":
 		v.Busy[first] = true
 	case "open":
