@@ -42,12 +42,13 @@ func (h *Helper) Plan(ctx context.Context) (Decision, error) {
 	}
 	h.node = h.identity()
 	if why := rows.foreignTo(h.node); why != "" {
-		rows.Slots = nil
+		rows = ledgerBody{}
 		if found {
 			h.log.Warn().Str("detail", why).Str("hint", otherNodeHint).Msg("ledger is not of this node and is left out")
 		}
 	}
 	h.ledger = &Ledger{body: rows}
+	h.protection = h.ledger.Protection()
 	for name, row := range rows.Slots {
 		h.tracks[name] = row.track()
 	}

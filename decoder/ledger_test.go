@@ -68,6 +68,27 @@ func TestLedgerRoundTrip(t *testing.T) {
 }
 
 // onlyFile checks that nothing else was left in the state directory.
+// A helper that starts knows whether protection was whole, and in which life of the
+// upstream, and does not take what was seen of another for that.
+func TestLedgerKnowsProtection(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := mustOpen(t, dir, testNode)
+	whole := Protection{PostmasterStart: 7, TimelineID: 2, SlotName: "standby1", Held: 3, Since: 0x5000, Whole: true}
+	missing := Protection{PostmasterStart: 8, TimelineID: 2, SlotName: "standby1", Held: 4, Since: 0x6000}
+	for _, tc := range []struct{ protection, want Protection }{
+		{Protection{}, Protection{}},
+		{whole, Protection{PostmasterStart: 7, TimelineID: 2, SlotName: "standby1", Whole: true}},
+		{missing, Protection{}},
+	} {
+		if err := l.Protect(tc.protection); err != nil {
+			t.Fatal(err)
+		}
+		if l, _ = mustOpen(t, dir, testNode); l.Protection() != tc.want {
+			t.Errorf("after %+v: %+v, want %+v", tc.protection, l.Protection(), tc.want)
+		}
+	}
+}
+
 func onlyFile(t *testing.T, dir, name string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
