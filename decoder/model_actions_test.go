@@ -30,9 +30,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"write":  func(t *rapid.T) { m.primary.end += some(t, 1, 0x200) },
 		"vacuum": func(*rapid.T) { m.primary.prune() },
 		"checkpoint": func(*rapid.T) {
-			for _, x := range m.primary.slots {
-				x.saved = x.confirmed
-			}
+			m.primary.saveSlots()
 			m.primary.saved = m.primary.feedback
 		},
 		"create slot": func(t *rapid.T) {
@@ -74,18 +72,18 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				x.truth = max(x.truth, x.confirmed)
 			}
 		},
-		"primary crashes": func(t *rapid.T) { m.crash(t, some) },
-		"primary crashes, and vacuums before feedback arrives": func(t *rapid.T) {
-			m.crash(t, some)
-			m.primary.prune()
-			if s.connected && s.timeline == m.primary.timeline {
-				s.received = m.primary.end
+		"primary crashes": func(t *rapid.T) {
+			forgets := rapid.Bool().Draw(t, "forgets feedback, and vacuums before it is there again")
+			if forgets {
+				m.primary.saveSlots() // LogicalConfirmReceivedLocation: no checkpoint needed
+				m.primary.saved = 0
 			}
-			s.sendFeedback(m.primary)
-		},
-		"slot is saved": func(t *rapid.T) { // LogicalConfirmReceivedLocation: no checkpoint needed
-			if x := m.primary.slots[name(t)]; x != nil {
-				x.saved = x.confirmed
+			m.crash(t, some)
+			if forgets {
+				m.primary.prune()
+				m.reach()
+				s.sendFeedback(m.primary)
+				m.deliver()
 			}
 		},
 		"fail over upstream": func(t *rapid.T) { m.failOver(t, some) },
@@ -126,12 +124,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				h.inbox.put(rapid.SampledFrom(m.network).Draw(t, "message"), m.now)
 			}
 		},
-		"newest arrives": func(*rapid.T) {
-			m.send()
-			last := m.network[len(m.network)-1]
-			m.note(last)
-			h.inbox.put(last, m.now)
-		},
+		"newest arrives": func(*rapid.T) { m.deliver() },
 		"old primary talks": func(*rapid.T) {
 			if m.oldServer != nil {
 				msg := m.oldServer.message(m.oldEpoch, m.sequence+1000, m.now.UnixMicro())
@@ -211,17 +204,30 @@ func (m *model) slowSecond(t *rapid.T, name string) {
 		x.confirmed = max(x.confirmed, m.primary.end-0x20)
 		x.truth = max(x.truth, x.confirmed)
 	}
-	if m.standby.connected && m.standby.timeline == m.primary.timeline {
-		m.standby.received = m.primary.end
+	if m.reach() {
 		m.standby.replayTo(m.primary.end-0x10, m.primary.prunes)
 		m.standby.sendFeedback(m.primary)
-		m.send()
-		last := m.network[len(m.network)-1]
-		m.note(last)
-		m.helper.inbox.put(last, m.now)
+		m.deliver()
 	}
 	m.helper.finishAnchor(m.now)
 	m.look(t.Fatalf)
+}
+
+// reach has the standby receive what there is, if it can.
+func (m *model) reach() bool {
+	if !m.standby.connected || m.standby.timeline != m.primary.timeline {
+		return false
+	}
+	m.standby.received = m.primary.end
+	return true
+}
+
+// deliver brings the helper a message of now.
+func (m *model) deliver() {
+	m.send()
+	last := m.network[len(m.network)-1]
+	m.note(last)
+	m.helper.inbox.put(last, m.now)
 }
 
 // finishSteps takes all steps under way and settles them.

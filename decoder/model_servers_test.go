@@ -75,6 +75,13 @@ func xminAt(lsn protocol.LSN) uint32 { return 100 + uint32(lsn) }
 
 func (p *modelPrimary) names() []string { return slices.Sorted(maps.Keys(p.slots)) }
 
+// saveSlots writes the logical slots to disk.
+func (p *modelPrimary) saveSlots() {
+	for _, s := range p.slots {
+		s.saved = s.confirmed
+	}
+}
+
 // prune vacuums the catalogs as far as slots and feedback allow.
 func (p *modelPrimary) prune() {
 	limit := xminAt(p.end)

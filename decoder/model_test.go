@@ -285,10 +285,7 @@ func (m *model) settleDown() Decision {
 		m.standby.replayTo(m.standby.received, m.primary.prunes)
 		m.standby.restartpoint()
 		m.standby.sendFeedback(m.primary)
-		m.send()
-		last := m.network[len(m.network)-1]
-		m.note(last)
-		m.helper.inbox.put(last, m.now)
+		m.deliver()
 		m.helper.finishAnchor(m.now)
 		_, d = m.look(func(string, ...any) {})
 		calm := len(d.Steps) == 0 && m.helper.anchor.Proven && len(m.ready) == len(m.primary.slots)
