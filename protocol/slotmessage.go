@@ -14,7 +14,7 @@ type SlotMessage struct {
 
 	SystemIdentifier    uint64 `json:"system_identifier,string"`
 	TimelineID          uint32 `json:"timeline_id"`           // the upstream's current timeline
-	PostmasterStartTime int64  `json:"postmaster_start_time"` // microseconds since 2000-01-01 UTC
+	PostmasterStartTime int64  `json:"postmaster_start_time"` // microseconds since 2000-01-01 UTC; when it began anew after a backend crashed
 	ServerVersionNum    uint32 `json:"server_version_num"`    // as in server_version_num: 160014
 	InRecovery          bool   `json:"in_recovery"`           // the upstream is itself a standby
 	CaptureLSN          LSN    `json:"capture_lsn"`           // upstream's WAL (or replay) position just before the slots were read

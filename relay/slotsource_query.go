@@ -26,6 +26,12 @@ func microsSince2000(expr string) string {
 	return fmt.Sprintf("coalesce((extract(epoch FROM %s) * 1000000)::bigint - 946684800000000, 0)", expr)
 }
 
+// startTime is when the server's life began. When a child of the postmaster crashes, all
+// others end and slots are read from disk again, and only the start of the
+// checkpointer shows it. Without pg_read_all_stats it is NULL, which greatest skips.
+const startTime = `greatest(pg_postmaster_start_time(),
+  (SELECT max(backend_start) FROM pg_stat_activity WHERE backend_type = 'checkpointer'))`
+
 // serverQuery reads what a server is and where it stands. OFFSET 0 keeps
 // pg_is_in_recovery() one call, made before the position is read.
 var serverQuery = `SELECT (SELECT system_identifier FROM pg_control_system()), r,
@@ -34,7 +40,7 @@ var serverQuery = `SELECT (SELECT system_identifier FROM pg_control_system()), r
  CASE WHEN r THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
  CASE WHEN r THEN greatest((SELECT received_tli FROM pg_stat_wal_receiver),
    (SELECT timeline_id FROM pg_control_checkpoint())) END,
- ` + microsSince2000("pg_postmaster_start_time()") + `, current_setting('server_version_num')
+ ` + microsSince2000(startTime) + `, current_setting('server_version_num')
 FROM (SELECT pg_is_in_recovery() AS r OFFSET 0) q`
 
 // preparedQuery reads the prepared transactions.
