@@ -214,27 +214,28 @@ func judgeOwned(v *View, u *protocol.SlotState, l *LocalSlot, row LedgerRow, t T
 		}
 		return pending(ReasonDistrusted, ""), Step{}
 	}
+	step := planAdvance(v, u, l, t)
+	if row.Intent == IntentCopy { // killed between the copy and the row: settle the row before the slot moves
+		step = Step{Kind: StepAdopt}
+	}
 	switch {
 	case protection.reason == ReasonWALNotReplayed: // held now, so it may move on meanwhile
-		return protection, planAdvance(v, u, l, t)
+		return protection, step
 	case protection.bad():
 		return protection, Step{}
 	case !upstreamReady(v, u):
 		return pending(ReasonUpstreamNotReady, "%s upstream", u.Readiness), Step{}
 	}
 	if x := judgePlugin(v, u); x.bad() { // what can be moved, and not be read
-		return x, planAdvance(v, u, l, t)
+		return x, step
 	}
 	if x := judgeFound(row, l); x.bad() {
-		return x, planAdvance(v, u, l, t)
+		return x, step
 	}
 	if x := preparedBefore(v, l, u, t); x.bad() { // I-8
-		return x, planAdvance(v, u, l, t)
+		return x, step
 	}
-	if row.Intent == IntentCopy { // killed between the copy and the row: settle the row
-		return verdict{state: StateReady}, Step{Kind: StepAdopt}
-	}
-	return verdict{state: StateReady}, planAdvance(v, u, l, t)
+	return verdict{state: StateReady}, step
 }
 
 func drop(x verdict) (verdict, Step) { return x, Step{Kind: StepDrop, Why: x.reason} }
