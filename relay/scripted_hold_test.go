@@ -88,6 +88,17 @@ func (s *heldScript) flush(lsn protocol.LSN) {
 	s.walsender.expect(frame)
 }
 
+// reaches has the standbys flush, and waits until the relay goes by that: it does
+// after the walsender has the standby's words.
+func (s *heldScript) reaches(lsn protocol.LSN) {
+	s.t.Helper()
+	s.flush(lsn)
+	eventually(s.t, "the standbys' position", func() (bool, string) {
+		at := s.relay.Status().HoldBack.Position
+		return at == lsn, at.String()
+	})
+}
+
 // data sends an XLogData to the subscriber, who does not get it yet if it waits.
 func (s *heldScript) data(lsn string) (frame []byte) {
 	frame = streamFrame(s.t, "XLogData", lsn)
@@ -273,16 +284,16 @@ func TestSubscriberGoesAwayWhileHeld(t *testing.T) {
 // counted; it is held back again when the standbys have caught up.
 func TestHoldBackTimeout(t *testing.T) {
 	s := newHeldScript(t, func(h *HoldBack) { h.Timeout = time.Millisecond })
-	s.flush(0x300)
+	s.reaches(0x300)
 	s.gets(s.data("0/400"))
 	s.gets(s.data("0/280")) // a change that the standby has: it has caught up with nothing
 	s.gets(s.data("0/500"))
-	s.flush(0x480)
+	s.reaches(0x480)
 	s.gets(s.data("0/470"))
 	if st := s.relay.Status(); st.HoldBack.LetGo != 1 || st.Sessions[1].HoldBack.State != "let_go" {
 		t.Errorf("status %+v, session %+v", st.HoldBack, st.Sessions[1].HoldBack)
 	}
-	s.flush(0x600)
+	s.reaches(0x600)
 	s.gets(s.data("0/580"))
 	if st := s.relay.Status().Sessions[1].HoldBack; st.State != "passing" {
 		t.Errorf("state %s", st.State)
