@@ -109,20 +109,27 @@ func (h *Helper) patience(t Track) time.Duration {
 	return cmp.Or(t.Patience, h.cfg.Settings.AdvanceDeadline)
 }
 
+// runStep takes a step. A panic in it is an error of its slot, and of no other.
 func (h *Helper) runStep(ctx context.Context, s Step, anchor string, patience time.Duration) {
 	start := time.Now()
 	r := result{step: s}
-	switch s.Kind {
-	case StepCopy:
-		r.lsn, r.err = copySlot(ctx, h.sessions, anchor, s)
-	case StepAdvance:
-		r.lsn, r.err = advanceSlot(ctx, h.sessions, s, patience)
-	case StepDrop:
-		r.err = dropSlot(ctx, h.sessions, s, true)
-	}
+	r.err = h.panics.Do(placeOf(s.Slot), h.log, func() (err error) {
+		switch s.Kind {
+		case StepCopy:
+			r.lsn, err = copySlot(ctx, h.sessions, anchor, s)
+		case StepAdvance:
+			r.lsn, err = advanceSlot(ctx, h.sessions, s, patience)
+		case StepDrop:
+			err = dropSlot(ctx, h.sessions, s, true)
+		}
+		return err
+	})
 	r.took = time.Since(start)
 	h.results <- r
 }
+
+// placeOf names a slot where a panic is logged.
+func placeOf(slot string) string { return fmt.Sprintf("slot %q", slot) }
 
 // settle takes in the outcome of a step or of the anchor.
 func (h *Helper) settle(r result) {

@@ -24,8 +24,12 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 		actx, cancel := context.WithCancel(ctx)
 		h.anchorStop = cancel
 		h.workers.Go(func() {
-			conn, lsn, err := createAnchor(actx, h.sessions, name)
-			h.results <- result{anchor: AnchorCreate, name: name, conn: conn, lsn: lsn, err: err}
+			r := result{anchor: AnchorCreate, name: name}
+			r.err = h.panics.Do("anchor", h.log, func() (err error) {
+				r.conn, r.lsn, err = createAnchor(actx, h.sessions, name)
+				return err
+			})
+			h.results <- r
 		})
 	case AnchorAdvance:
 		if len(d.Anchor.Behind) > 0 {
@@ -38,8 +42,12 @@ func (h *Helper) actAnchor(ctx context.Context, d *Decision) {
 		actx, cancel := context.WithCancel(ctx)
 		h.anchorStop = cancel
 		h.workers.Go(func() {
-			lsn, err := conn.advance(actx, target, tli, patience)
-			h.results <- result{anchor: AnchorAdvance, name: conn.name, conn: conn, lsn: lsn, err: err}
+			r := result{anchor: AnchorAdvance, name: conn.name, conn: conn}
+			r.err = h.panics.Do("anchor", h.log, func() (err error) {
+				r.lsn, err = conn.advance(actx, target, tli, patience)
+				return err
+			})
+			h.results <- r
 		})
 	case AnchorClose:
 		h.giveUpAnchor(d.Anchor.Why, "")

@@ -37,6 +37,12 @@ func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession
 		return nil, 0, fmt.Errorf("connect for the anchor: %w", err)
 	}
 	a := &anchorSession{conn: conn, name: name}
+	made := false
+	defer func() {
+		if !made { // an error, or a panic
+			a.close()
+		}
+	}()
 	rows, err := a.query(ctx, fmt.Sprintf("CREATE_REPLICATION_SLOT %q TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT", name))
 	if err == nil && (len(rows) != 1 || len(rows[0]) < 2) {
 		err = fmt.Errorf("unexpected result %q", rows)
@@ -46,9 +52,9 @@ func createAnchor(ctx context.Context, s *sessions, name string) (*anchorSession
 		position, err = protocol.ParseLSN(string(rows[0][1]))
 	}
 	if err != nil {
-		a.close()
 		return nil, 0, fmt.Errorf("create anchor: %w", err)
 	}
+	made = true
 	return a, position, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/contain"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -78,7 +79,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	said := ""
 	for ctx.Err() == nil {
 		start := time.Now()
-		err := f.session(ctx)
+		err := f.cfg.Helper.panics.Do("feed", f.cfg.Logger, func() error { return f.session(ctx) })
 		if ctx.Err() != nil {
 			break
 		}
@@ -105,6 +106,8 @@ func (f *Feed) Run(ctx context.Context) error {
 
 func feedHint(err error) string {
 	switch code := sqlState(err); {
+	case contain.Is(err):
+		return contain.Hint
 	case errors.Is(err, ErrNoRelay):
 		return ReasonNoRelay.Hint()
 	case code == codePassword || code == codeAuthorization || code == codePrivilege:
@@ -159,7 +162,12 @@ func (f *Feed) session(ctx context.Context) error {
 		case *pgproto3.CopyBothResponse:
 			streaming = true
 			f.cfg.Logger.Info().Msg("feed from the relay is up")
-			writer.Go(func() { f.sendReports(ctx, conn) })
+			writer.Go(func() {
+				err := f.cfg.Helper.panics.Do("reports of the feed", f.cfg.Logger, func() error { f.sendReports(ctx, conn); return nil })
+				if err != nil {
+					_ = conn.Close() // the reader sees it and says so
+				}
+			})
 		case *pgproto3.CopyData:
 			if err := f.take(&parts, msg.Data); err != nil && !damaged {
 				damaged = true // said once for each connection

@@ -20,8 +20,8 @@ import (
 )
 
 // feedFromRelay runs a Feed against a relay that logs everybody in, answers
-// SLOT_STATE, says speech, and waits for the end.
-func feedFromRelay(t *testing.T, speech []byte) (h *Helper, log *syncBuffer, ended <-chan struct{}) {
+// SLOT_STATE, says speech, and waits for the end. before is called before it runs.
+func feedFromRelay(t *testing.T, speech []byte, before ...func(*Feed)) (h *Helper, log *syncBuffer, ended <-chan struct{}) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,6 +35,9 @@ func feedFromRelay(t *testing.T, speech []byte) (h *Helper, log *syncBuffer, end
 		Upstream: fmt.Sprintf("host=127.0.0.1 port=%d user=x sslmode=disable", lis.Addr().(*net.TCPAddr).Port)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range before {
+		change(f)
 	}
 	over := make(chan struct{}, 100)
 	var wg sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
+	"github.com/slotferry/slotferry/internal/contain"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -60,6 +61,7 @@ type Helper struct {
 
 	status atomic.Pointer[Status]
 	report atomic.Pointer[report]
+	panics contain.Panics // in steps, the anchor and the feed
 
 	// Owned by Run's goroutine.
 	monitor    *pgx.Conn // reads the standby's state, nothing else
@@ -182,7 +184,11 @@ func (h *Helper) Report() (*protocol.HelperReport, <-chan struct{}) {
 }
 
 // Status returns the newest status. The value is not changed any more.
-func (h *Helper) Status() *Status { return h.status.Load() }
+func (h *Helper) Status() *Status {
+	st := *h.status.Load()
+	st.Panics = h.panics.Count()
+	return &st
+}
 
 // Run keeps the slots until the context ends. It returns after all of its
 // sessions and goroutines have. READY slots stay; the anchor goes. Its error is

@@ -143,7 +143,16 @@ func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
 }
 
 func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
-	var err error
+	err := h.panics.Do(placeOf(p.Name), h.log, func() error { return h.takeAction(ctx, p) })
+	if err != nil {
+		p.Error, p.Failover = err.Error(), false
+		if sqlState(err) == codeObjectInUse {
+			p.Error = "in use by its subscriber"
+		}
+	}
+}
+
+func (h *Helper) takeAction(ctx context.Context, p *PromotionSlot) (err error) {
 	switch p.Action {
 	case PromotionDrop:
 		err = dropSlot(ctx, h.sessions, Step{Slot: p.Name, Database: p.Database}, false)
@@ -162,12 +171,7 @@ func (h *Helper) finishSlot(ctx context.Context, p *PromotionSlot) {
 	if err == nil && p.Failover {
 		err = alterSlot(ctx, h.sessions, p.Database, p.Name, "FAILOVER true")
 	}
-	if err != nil {
-		p.Error, p.Failover = err.Error(), false
-		if sqlState(err) == codeObjectInUse {
-			p.Error = "in use by its subscriber"
-		}
-	}
+	return err
 }
 
 // release writes the report and marks every row as its subscriber's. Rows of

@@ -68,6 +68,11 @@ func startHelper(t *testing.T, standby *cluster.Server, source *testSource, dir 
 		t.Fatal(err)
 	}
 	source.to(h)
+	return runHelper(t, h, buf)
+}
+
+func runHelper(t *testing.T, h *Helper, buf *syncBuffer) *runningHelper {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

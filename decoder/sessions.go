@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/slotferry/slotferry/internal/conninfo"
+	"github.com/slotferry/slotferry/internal/contain"
 )
 
 // applicationName is what the helper's sessions are called on the standby.
@@ -56,8 +57,8 @@ func (s *sessions) connectReplication(ctx context.Context, database string) (*pg
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// with runs fn in a session of the database. A session in which fn failed is
-// closed, so no error leaks into the next step.
+// with runs fn in a session of the database. A session in which fn failed, or ended
+// by a panic, is closed, so no error leaks into the next step.
 func (s *sessions) with(ctx context.Context, database string, fn func(*pgx.Conn) error) error {
 	conn := s.take(ctx, database)
 	if conn == nil {
@@ -66,7 +67,7 @@ func (s *sessions) with(ctx context.Context, database string, fn func(*pgx.Conn)
 			return fmt.Errorf("connect to database %q: %w", database, err)
 		}
 	}
-	if err := fn(conn); err != nil {
+	if err := contain.Do(func() error { return fn(conn) }); err != nil {
 		closeSession(conn)
 		return err
 	}

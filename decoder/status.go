@@ -33,6 +33,7 @@ type Status struct {
 	Anchor    AnchorStatus     `json:"anchor"`
 	Slots     []SlotStatusJSON `json:"slots"`
 	Steps     []StepCount      `json:"steps"`     // taken since the helper's start
+	Panics    uint64           `json:"panics"`    // contained since the helper's start
 	Promotion *PromotionReport `json:"promotion"` // of the promotion that made the server a primary; null on a standby
 }
 
