@@ -46,6 +46,9 @@ func newMetrics(r *Relay, reg prometheus.Registerer) (*metrics, error) {
 			defer r.mu.Unlock()
 			return float64(r.failed)
 		}),
+		counter("panics_total", "Panics on the slot side that were contained: WAL goes on. Above 0 is a bug in slotferry: report it, the log has the stack.", nil, func() float64 {
+			return float64(r.panics.Count())
+		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "slotferry", Subsystem: "relay", Name: "sessions", Help: "Sessions open now. 0 where a standby should stream: check its primary_conninfo and the log.",
 		}, func() float64 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slotferry/slotferry/internal/contain"
 )
 
 // Relay accepts replication connections and forwards each to the upstream, on
@@ -18,6 +20,8 @@ type Relay struct {
 	hold    *holdBack // nil: no logical stream is held back
 
 	probes chan probed // holds one; who takes it out probes
+
+	panics contain.Panics // where pumps hand something to the other side, or take it from there
 
 	strangers lineBudget // of the log
 	entering  handshakes

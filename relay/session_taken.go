@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/slotferry/slotferry/internal/contain"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -60,7 +61,13 @@ func (s *session) tookSlotFrame(body []byte) {
 	var m *protocol.SlotMessage
 	err := protocol.ErrTooLarge
 	if body != nil {
-		m, err = s.assembler.Add(body[protocol.XLogDataHeaderLen:])
+		err = s.relay.panics.Do("slot messages taken out", s.log, func() (err error) {
+			m, err = s.assembler.Add(body[protocol.XLogDataHeaderLen:])
+			return err
+		})
+	}
+	if contain.Is(err) {
+		s.assembler.Reset()
 	}
 	s.countTaken(err)
 	if !s.relaySeen.Swap(true) {
@@ -74,7 +81,7 @@ func (s *session) tookSlotFrame(body []byte) {
 	s.mu.Unlock()
 	s.relay.metrics.messagesStripped.Add(1)
 	if sink := s.relay.cfg.Sink; sink != nil {
-		sink.Deliver(m)
+		_ = s.relay.panics.Do("sink of slot messages", s.log, func() error { sink.Deliver(m); return nil }) // counted and logged there
 	}
 }
 
@@ -94,7 +101,7 @@ func (s *session) tookReport(body []byte) {
 	r := new(protocol.HelperReport)
 	err := protocol.ErrTooLarge
 	if len(body) > 0 {
-		err = r.Decode(body[1:])
+		err = s.relay.panics.Do("reports taken out", s.log, func() error { return r.Decode(body[1:]) })
 	}
 	s.countTaken(err)
 	if err != nil {
@@ -147,15 +154,10 @@ func (s *session) watchReports(ctx context.Context) {
 	again := time.NewTicker(s.relay.cfg.ReportInterval)
 	defer again.Stop()
 	for {
-		r, changed := s.relay.cfg.Reports.Report()
-		if r != nil {
-			body, err := r.Append(nil)
-			s.relay.sawReport(err)
-			if err == nil {
-				frame := protocol.AppendCopyData(nil, body)
-				s.report.Store(&frame)
-				s.downstream.nudge()
-			}
+		frame, changed := s.newestReport()
+		if frame != nil {
+			s.report.Store(&frame)
+			s.downstream.nudge()
 		}
 		select {
 		case <-ctx.Done():
@@ -164,4 +166,22 @@ func (s *session) watchReports(ctx context.Context) {
 		case <-again.C:
 		}
 	}
+}
+
+// newestReport returns the newest report as a frame, nil when there is none or it
+// cannot be had, and a channel that is closed when there is a newer one; nil: not known.
+func (s *session) newestReport() (frame []byte, changed <-chan struct{}) {
+	err := s.relay.panics.Do("source of reports", s.log, func() error {
+		var r *protocol.HelperReport
+		if r, changed = s.relay.cfg.Reports.Report(); r == nil {
+			return nil
+		}
+		body, err := r.Append(nil)
+		if err == nil {
+			frame = protocol.AppendCopyData(nil, body)
+		}
+		return err
+	})
+	s.relay.sawReport(err)
+	return frame, changed
 }

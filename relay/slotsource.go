@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/slotferry/slotferry/internal/contain"
 	"github.com/slotferry/slotferry/protocol"
 )
 
@@ -20,6 +21,7 @@ type SlotSource struct {
 	filter   atomic.Pointer[slotFilter]
 	snapshot chan struct{} // holds one request at most
 	counts   sourceCounts
+	panics   contain.Panics
 
 	// mu guards what follows. Subscribers are called with it held.
 	mu          sync.Mutex
@@ -78,7 +80,7 @@ func (s *SlotSource) subscribe(f func(*publication)) (cancel func()) {
 	id := s.lastID
 	s.subscribers[id] = f
 	if s.newest != nil {
-		f(s.newest)
+		s.tell(f, s.newest)
 	}
 	return func() {
 		s.mu.Lock()
@@ -92,7 +94,7 @@ func (s *SlotSource) publish(p *publication) {
 	defer s.mu.Unlock()
 	s.newest = p
 	for _, f := range s.subscribers {
-		f(p)
+		s.tell(f, p)
 	}
 	if p == nil {
 		s.status.Connected = false
@@ -104,6 +106,12 @@ func (s *SlotSource) publish(p *publication) {
 	s.status.ServerVersionNum, s.status.InRecovery = m.ServerVersionNum, m.InRecovery
 	s.status.Epoch, s.status.Sequence = m.Epoch, m.Sequence
 	s.status.Slots, s.status.LastMessage = len(m.Slots), time.Now()
+}
+
+// tell calls a subscriber. A panic in it is its own: neither the session that begins
+// with this nor the other subscribers see it.
+func (s *SlotSource) tell(f func(*publication), p *publication) {
+	_ = s.panics.Do("subscriber of slot messages", s.cfg.Logger, func() error { f(p); return nil }) // counted and logged there
 }
 
 // RequestSnapshot asks for a pg_log_standby_snapshot() on the upstream. It
@@ -121,7 +129,7 @@ func (s *SlotSource) Status() SlotSourceStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
-	st.Snapshots = s.counts.snapshots.Load()
+	st.Snapshots, st.Panics = s.counts.snapshots.Load(), s.panics.Count()
 	return st
 }
 
@@ -141,7 +149,11 @@ func (s *SlotSource) Run(ctx context.Context) error {
 	const shortest, longest = 200 * time.Millisecond, 5 * time.Second
 	pause := shortest
 	for {
-		served, err := s.serve(ctx)
+		served := false
+		err := s.panics.Do("reading slots", s.cfg.Logger, func() (err error) {
+			served, err = s.serve(ctx)
+			return err
+		})
 		s.publish(nil) // never a stale message for a fresh one
 		if ctx.Err() != nil {
 			return nil
@@ -190,6 +202,8 @@ func sourceHint(err error) string {
 	var pe *pgconn.PgError
 	var ce *pgconn.ConnectError
 	switch {
+	case contain.Is(err):
+		return contain.Hint
 	case errors.As(err, &pe):
 		switch pe.Code {
 		case "28P01":

@@ -72,6 +72,7 @@ type SlotSourceStatus struct {
 	Snapshots        uint64    `json:"snapshots"` // pg_log_standby_snapshot() calls that succeeded
 	SnapshotError    string    `json:"snapshot_error,omitempty"`
 	SnapshotHint     string    `json:"snapshot_hint,omitempty"`
+	Panics           uint64    `json:"panics"` // contained since the start
 }
 
 // sourceName is the application_name of the slot source's connection. It is an

@@ -30,7 +30,11 @@ func (r *readinessReader) run(ctx context.Context) {
 	for {
 		if r.wanted.Load() {
 			ask, cancel := context.WithTimeout(ctx, r.s.cfg.QueryTimeout)
-			m, err := r.s.cfg.Readiness(ask)
+			var m map[string]protocol.Readiness
+			err := r.s.panics.Do("readiness of the upstream's slots", r.s.cfg.Logger, func() (err error) {
+				m, err = r.s.cfg.Readiness(ask)
+				return err
+			})
 			cancel()
 			if err != nil {
 				m = nil

@@ -112,11 +112,11 @@ func (s *SlotSource) watchWalsenders(w walsenderWatcher) (cancel func()) {
 	}
 }
 
-// tellWatchers calls f for each watcher.
+// tellWatchers calls f for each watcher. A panic in one is its own.
 func (s *SlotSource) tellWatchers(f func(walsenderWatcher)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchers {
-		f(w)
+		_ = s.panics.Do("watcher of walsenders", s.cfg.Logger, func() error { f(w); return nil }) // counted and logged there
 	}
 }
