@@ -34,6 +34,8 @@ var (
 	descSourceAge       = desc("slot_source_message_age_seconds", "Age of the last slot message read from the upstream. Above five times --interval helpers call it stale.")
 	descSourceSnapshots = desc("slot_source_snapshots_total", "Calls of pg_log_standby_snapshot() on the upstream. None while slots wait: grant EXECUTE on it.")
 
+	descSourcePanics = desc("slot_source_panics_total", "Panics while slots were read or told of, contained: it is tried again. Above 0 is a bug in slotferry: report it, the log has the stack.")
+
 	descMessageAge = desc("helper_message_age_seconds",
 		"Age of the newest slot message at the helper. Growing: look at the relay and the connection to it. No slot is ready on stale state.")
 	descStandby = desc("helper_standby", "1 while the helper's server is a standby. 0 after a promotion, or while the server cannot be reached.")
@@ -52,6 +54,7 @@ var (
 	descSteps = desc("helper_steps_total",
 		"Steps taken on the standby, by what came of them. failed growing: the log and the slot's detail in /status say why; gated is harmless.",
 		"step", "outcome")
+	descPanics = desc("helper_panics_total", "Panics in a step, the anchor or the feed, contained: other slots go on. Above 0 is a bug in slotferry: report it, the log has the stack.")
 
 	descAnchorUp       = desc("helper_anchor_up", "1 while the anchor, the source of new slots, is there. 0: slots that exist are safe, new ones wait; see anchor in /status.")
 	descAnchorRetained = desc("helper_anchor_retained_bytes", "WAL the anchor keeps on the standby, at most --anchor-budget and what slots need anyway.")
@@ -102,6 +105,7 @@ func (e emitter) source(s *relay.SlotSourceStatus, d *statusdoc.Document) {
 		e.gauge(descSourceAge, max(d.Time.Sub(s.LastMessage), 0).Seconds())
 	}
 	e.counter(descSourceSnapshots, float64(s.Snapshots))
+	e.counter(descSourcePanics, float64(s.Panics))
 }
 
 func (e emitter) helper(h *decoder.Status) {
@@ -133,6 +137,7 @@ func (e emitter) helper(h *decoder.Status) {
 	for _, s := range h.Steps {
 		e.counter(descSteps, float64(s.Count), s.Step, s.Outcome)
 	}
+	e.counter(descPanics, float64(h.Panics))
 	for state, n := range count {
 		e.gauge(descSlots, float64(n), string(state))
 	}

@@ -30,7 +30,7 @@ func everything() statusdoc.Document {
 			Mode: relay.ModePlain, Listen: []string{"127.0.0.1:6433"}, Upstream: []string{"db1:5432"}, Accepted: 3,
 			Sessions: []relay.SessionStatus{{ID: 7, Kind: relay.KindPhysical, State: "streaming", ApplicationName: `<script>alert("app")</script>`, Started: now}},
 		},
-		SlotSource: &relay.SlotSourceStatus{Connected: true, Slots: 2, LastMessage: now.Add(-2 * time.Second), Snapshots: 4},
+		SlotSource: &relay.SlotSourceStatus{Connected: true, Slots: 2, LastMessage: now.Add(-2 * time.Second), Snapshots: 4, Panics: 5},
 		Helper: &decoder.Status{
 			Time: now, Role: decoder.RoleStandby,
 			Standby:  decoder.StandbyStatus{SystemIdentifier: 7523094288207667809, TimelineID: 3, ReplayLSN: 0x5000},
@@ -41,7 +41,8 @@ func everything() statusdoc.Document {
 				{Name: "late", Database: "shop", State: decoder.StatePending, Reason: decoder.ReasonSubscriberBehind,
 					Detail: "<img src=x onerror=alert(1)>", Hint: "wait & see", Missing: 12345, Ahead: 512, Since: now},
 			},
-			Steps: []decoder.StepCount{{Step: "copy", Outcome: "done", Count: 2}},
+			Steps:  []decoder.StepCount{{Step: "copy", Outcome: "done", Count: 2}},
+			Panics: 6,
 			Promotion: &decoder.PromotionReport{Time: now, TimelineID: 3, Slots: []decoder.PromotionSlot{
 				{Name: "orders", Usable: true, Ahead: &decoder.SubscriberAhead{From: 1, To: 2}, Error: "<i>"},
 			}},
@@ -237,6 +238,7 @@ func TestMetrics(t *testing.T) {
 		"slotferry_slot_source_connected 1",
 		"slotferry_slot_source_message_age_seconds 2",
 		"slotferry_slot_source_snapshots_total 4",
+		"slotferry_slot_source_panics_total 5",
 		"slotferry_helper_message_age_seconds 0.25",
 		"slotferry_helper_standby 1",
 		`slotferry_helper_role{role="primary"} 0`,
@@ -251,6 +253,7 @@ func TestMetrics(t *testing.T) {
 		`slotferry_helper_slot_lag_bytes{database="<b>\"shop\"</b>",slot="orders"} 4096`,
 		`slotferry_helper_slot_lag_seconds{database="<b>\"shop\"</b>",slot="orders"} 2.5`,
 		`slotferry_helper_steps_total{outcome="done",step="copy"} 2`,
+		"slotferry_helper_panics_total 6",
 		"slotferry_helper_anchor_up 1",
 		"slotferry_helper_anchor_retained_bytes 1.048576e+08",
 	} {
