@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -50,7 +49,10 @@ func (w *world) handOver(ctx context.Context, standby *rig.Node, slots []Move, r
 			goal = max(goal, lsn)
 		}
 	}
-	if err := errors.Join(w.endPrepared(ctx, standby.Server), passBy(ctx, standby.Server, goal)); err != nil {
+	if err := passBy(ctx, standby.Server, goal); err != nil {
+		return err
+	}
+	if err := w.endPrepared(ctx, standby.Server); err != nil { // COMMIT PREPARED writes, too
 		return err
 	}
 	at, err := positions(ctx, standby.Server)
