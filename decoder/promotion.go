@@ -129,13 +129,17 @@ func (h *Helper) finishSlots(ctx context.Context, report *PromotionReport) {
 	slices.SortStableFunc(order, func(a, b *PromotionSlot) int { // so that a session serves many
 		return strings.Compare(a.Database, b.Database)
 	})
+	progress := h.showPromotion(len(order))
+	defer progress.stop()
 	for _, p := range order {
 		if p.Action != PromotionAdvance && p.Action != PromotionDrop && !p.Failover {
+			progress.done.Add(1)
 			continue
 		}
 		room <- struct{}{}
 		wg.Go(func() {
 			h.finishSlot(ctx, p)
+			progress.done.Add(1)
 			<-room
 		})
 	}
