@@ -49,7 +49,10 @@ func (d *Document) Source() *relay.SlotSourceStatus {
 func (d *Document) System() (identifier uint64, timeline uint32) {
 	if h := d.Helper; h != nil && h.Standby.SystemIdentifier != 0 {
 		identifier, timeline = h.Standby.SystemIdentifier, h.Standby.TimelineID
-		if timeline == 0 { // no walreceiver
+		switch {
+		case h.Promotion != nil:
+			timeline = h.Promotion.TimelineID
+		case timeline == 0: // no walreceiver
 			timeline = h.Upstream.TimelineID
 		}
 		return identifier, timeline

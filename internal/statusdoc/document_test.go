@@ -90,6 +90,29 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// The timeline is the one received; without a walreceiver the upstream's, and after a
+// promotion the server's own.
+func TestSystem(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		set  func(h *decoder.Status)
+		want uint32
+	}{
+		{"streams", func(h *decoder.Status) { h.Standby.TimelineID, h.Upstream.TimelineID = 4, 3 }, 4},
+		{"no walreceiver", func(h *decoder.Status) { h.Standby.TimelineID, h.Upstream.TimelineID = 0, 3 }, 3},
+		{"promoted", func(h *decoder.Status) {
+			h.Standby.TimelineID, h.Upstream.TimelineID, h.Promotion = 0, 3, &decoder.PromotionReport{TimelineID: 5}
+		}, 5},
+	} {
+		h := freshHelper()
+		h.Standby.SystemIdentifier = 7
+		test.set(h)
+		if id, timeline := (&Document{Helper: h}).System(); id != 7 || timeline != test.want {
+			t.Errorf("%s: system %d, timeline %d, want %d", test.name, id, timeline, test.want)
+		}
+	}
+}
+
 // TestDocumentSurvivesJSON checks that what one process serves another reads.
 func TestDocumentSurvivesJSON(t *testing.T) {
 	d := Document{Version: "v", Command: "solo", Time: now, Started: now, Relay: connectedRelay(), Helper: freshHelper()}
