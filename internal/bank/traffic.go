@@ -26,6 +26,7 @@ type TrafficConfig struct {
 	Writers  int    // the first of them keeps a transaction open all the time
 	Seed     uint64
 	Hard     bool // prepared transactions, DDL and transactions large enough to be streamed, too
+	Whole    bool // no savepoint is rolled back
 
 	// Pace is the pause between two transactions of a writer; 0 is 8 ms. All that is
 	// written is remembered: who lets it go on for an hour wants a longer one.

@@ -54,7 +54,7 @@ func (k *work) plan() {
 			k.steps = append(k.steps, k.delete)
 		}
 	}
-	if rng.IntN(8) == 0 {
+	if rng.IntN(8) == 0 && !k.t.cfg.Whole {
 		k.steps = append(k.steps, k.savepoint)
 	}
 	if rng.IntN(60) == 0 {

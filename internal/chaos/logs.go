@@ -34,9 +34,7 @@ func faults(dir string) error {
 }
 
 // subscriberCrash returns what the subscriber's log says of a crash, "" when it has
-// had none. 18 can send STREAM ABORT of a transaction that it has not begun to
-// stream, and every apply worker that gets it dies of signal 11
-// (stream_abort_internal, worker.c), again and again.
+// had none.
 func subscriberCrash(dir string) (string, error) {
 	return find(filepath.Join(dir, "subscriber", "server.log"), crash)
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,17 @@ const (
 	// FailoverToLast is of a cascade: the primary and the first standby are killed.
 	FailoverToLast End = "failover to the last"
 )
+
+// abortsKill reports whether a savepoint that is rolled back can kill a subscriber. 18
+// marks an aborted subtransaction as streamed when it finds it while it looks for
+// memory (ReorderBufferCheckAndTruncateAbortedTXN, reorderbuffer.c), and so sends STREAM
+// ABORT of a transaction that was never begun to be streamed. Every apply worker that
+// gets it dies of signal 11 (stream_abort_internal, worker.c), again and again.
+func (s *Schedule) abortsKill() bool {
+	return s.Major >= 18 && slices.ContainsFunc(s.Consumers, func(c Consumer) bool {
+		return c.Plugin == pgoutput && c.Streaming != "off"
+	})
+}
 
 // Limits are what a schedule may do.
 type Limits struct {

@@ -144,7 +144,7 @@ func (w *world) build(ctx context.Context) error {
 func (w *world) populate(ctx context.Context) error {
 	for i, database := range databases {
 		t := bank.NewTraffic(bank.TrafficConfig{
-			Database: database, Writers: 3 - 2*i, Seed: w.schedule.Seed + uint64(i), Hard: true, Pace: w.cfg.Pace,
+			Database: database, Writers: 3 - 2*i, Seed: w.schedule.Seed + uint64(i), Hard: true, Whole: w.schedule.abortsKill(), Pace: w.cfg.Pace,
 		})
 		for _, s := range []*cluster.Server{w.primary.Server, w.subscriber} {
 			if i > 0 {
