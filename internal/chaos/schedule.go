@@ -64,11 +64,10 @@ const (
 // marks an aborted subtransaction as streamed when it finds it while it looks for
 // memory (ReorderBufferCheckAndTruncateAbortedTXN, reorderbuffer.c), and so sends STREAM
 // ABORT of a transaction that was never begun to be streamed. Every apply worker that
-// gets it dies of signal 11 (stream_abort_internal, worker.c), again and again.
+// gets it dies of signal 11 (stream_abort_internal, worker.c), again and again. Whether
+// it asked for streaming has no part in that.
 func (s *Schedule) abortsKill() bool {
-	return s.Major >= 18 && slices.ContainsFunc(s.Consumers, func(c Consumer) bool {
-		return c.Plugin == pgoutput && c.Streaming != "off"
-	})
+	return s.Major >= 18 && slices.ContainsFunc(s.Consumers, func(c Consumer) bool { return c.Plugin == pgoutput })
 }
 
 // Limits are what a schedule may do.
