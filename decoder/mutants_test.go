@@ -45,26 +45,26 @@ func always(file, before, condition, after string) mutation {
 var seededMutants = []seededMutant{
 	// What is ready.
 	{"I-0: the anchor's position is replayed", byTranscripts, []mutation{
-		never("decide.go", "case ", "v.Standby.Replay < v.Anchor.Position", ": // I-0"),
+		never("judge_missing.go", "case ", "v.Standby.Replay < v.Anchor.Position", ": // I-0"),
 	}},
 	{"I-2: no copy past U", byModel, []mutation{
-		never("decide.go", "case ", "u.ConfirmedFlushLSN < v.Anchor.Position", ": // I-2"),
+		never("judge_missing.go", "case ", "u.ConfirmedFlushLSN < v.Anchor.Position", ": // I-2"),
 		never("model_helper_test.go", "case s.replay < step.Target || ", "step.Upstream < step.Target", ":"), // the gate in steps.go
 	}},
 	{"I-2: not invalid here", byModel, []mutation{
-		never("decide.go", "case ", `l.InvalidationReason != ""`, ":\n\t\treturn drop(pending(invalidated("),
+		never("judge_owned.go", "case ", `l.InvalidationReason != ""`, ":\n\t\treturn drop(pending(invalidated("),
 	}},
 	{"I-2: same database and plugin", byTranscripts, []mutation{
-		never("decide.go", "case ", "l.Database != u.Database || l.Plugin != u.Plugin", ":\n\t\treturn drop("),
+		never("judge_owned.go", "case ", "l.Database != u.Database || l.Plugin != u.Plugin", ":\n\t\treturn drop("),
 	}},
 	{"I-3: catalog_xmin is held", byModel, []mutation{
-		never("decide.go", "case ", "protection.bad()", ":\n\t\treturn protection"),
+		never("judge_owned.go", "case ", "protection.bad()", ":\n\t\treturn protection"),
 	}},
 	{"I-3: the anchor is protected", byTranscripts, []mutation{
-		never("decide.go", "if x := held(v, v.Anchor.CatalogXmin); ", "x.bad()", " {"),
+		never("judge_missing.go", "if x := held(v, v.Anchor.CatalogXmin); ", "x.bad()", " {"),
 	}},
 	{"I-3: what was broken is not trusted", byTranscripts, []mutation{
-		never("decide.go", "if ", "t.Distrusted", " { // I-3"),
+		never("judge_owned.go", "if ", "t.Distrusted", " { // I-3"),
 	}},
 	{"I-3: what was broken is not handed over", byTranscripts, []mutation{
 		never("promotion_plan.go", "case ", "t.Distrusted", ":"),
@@ -80,7 +80,7 @@ var seededMutants = []seededMutant{
 		{"protected_since.go", "p.Held = m.Sequence\n", "if p.Held = m.Sequence; ON {\n\t\t\tp.Since = m.CaptureLSN\n\t\t}\n"},
 	}},
 	{"I-4: found past U", byModel, []mutation{
-		never("decide.go", "case ", "l.ConfirmedFlushLSN > u.ConfirmedFlushLSN", ": // I-4"),
+		never("judge_owned.go", "case ", "l.ConfirmedFlushLSN > u.ConfirmedFlushLSN", ": // I-4"),
 	}},
 	{"I-4: not advanced past U", byModel, []mutation{
 		{"advance_plan.go", "target := min(u.ConfirmedFlushLSN,",
@@ -123,7 +123,7 @@ var seededMutants = []seededMutant{
 		{"gone.go", "if top.bad() {", "if top.bad() && !(ON && top.reason == ReasonUpstreamStale) {"},
 	}},
 	{"I-15: invalid upstream", byModel, []mutation{
-		never("decide.go", "case ", `u.InvalidationReason != ""`, ": // I-15"),
+		never("judge_owned.go", "case ", `u.InvalidationReason != ""`, ": // I-15"),
 	}},
 
 	// Whose a slot is.
@@ -131,19 +131,19 @@ var seededMutants = []seededMutant{
 		{"ledger_row.go", "	return at >= r.BornLSN\n}", "	return ON || at >= r.BornLSN\n}"},
 	}},
 	{"I-9: adopted only on this history", byTranscripts, []mutation{
-		never("decide.go", "if x := offHistory(&v.Standby, row, l); ", "x.bad()", " {"),
+		never("judge_foreign.go", "if x := offHistory(&v.Standby, row, l); ", "x.bad()", " {"),
 	}},
 	{"I-9: adopted only behind the subscriber", byTranscripts, []mutation{
-		never("decide.go", "case ", "l.ConfirmedFlushLSN > u.ConfirmedFlushLSN", ":\n\t\treturn pending(ReasonAheadOfUpstream"),
+		never("judge_foreign.go", "case ", "l.ConfirmedFlushLSN > u.ConfirmedFlushLSN", ":\n\t\treturn pending(ReasonAheadOfUpstream"),
 	}},
 	{"I-9: a slot that is in use is left alone", byTranscripts, []mutation{
-		never("decide.go", "case ", "l.Active", ":\n"),
+		never("judge_foreign.go", "case ", "l.Active", ":\n"),
 	}},
 	{"I-9: a slot of another manager is left to it", byTranscripts, []mutation{
 		never("decide.go", "case ", "judgeOthers(tracks[u.Name]).bad()", ":"),
 	}},
 	{"I-9: a slot that was found here is ready when it has moved", byTranscripts, []mutation{
-		never("decide.go", "if x := judgeFound(row, l); ", "x.bad()", " {"),
+		never("judge_owned.go", "if x := judgeFound(row, l); ", "x.bad()", " {"),
 	}},
 	{"I-9: a slot that was found here is not promised before", byTranscripts, []mutation{
 		never("promotion_plan.go", "if x := judgeFound(row, l); ", "x.bad()", " {"),
@@ -159,7 +159,7 @@ var seededMutants = []seededMutant{
 		never("decide.go", "local.Synced, ", "v.Standby.SyncReplicationSlots && u.Failover && !v.Upstream.Message.InRecovery", ": // I-16"),
 	}},
 	{"I-8: prepared before the flag", byTranscripts, []mutation{
-		never("decide.go", "if x := preparedBefore(v, l, u, t); ", "x.bad()", " { // I-8"),
+		never("judge_owned.go", "if x := preparedBefore(v, l, u, t); ", "x.bad()", " { // I-8"),
 	}},
 
 	// A promotion.

@@ -7,9 +7,9 @@ import (
 	"github.com/slotferry/slotferry/protocol"
 )
 
-// holdBack puts together for all logical sessions what is known of the standbys,
+// holdHub puts together for all logical sessions what is known of the standbys,
 // and wakes them when that changes.
-type holdBack struct {
+type holdHub struct {
 	view   atomic.Pointer[holdView]
 	counts holdCounts
 
@@ -34,14 +34,14 @@ type relayedStandby struct {
 	gone    bool // the session has ended; kept until the upstream says so, too
 }
 
-func newHoldBack(cfg HoldBack) *holdBack {
-	b := &holdBack{cfg: cfg, relayed: map[uint32]relayedStandby{}, streams: map[*heldStream]bool{}}
+func newHoldHub(cfg HoldBack) *holdHub {
+	b := &holdHub{cfg: cfg, relayed: map[uint32]relayedStandby{}, streams: map[*heldStream]bool{}}
 	b.update()
 	return b
 }
 
 // set changes what streams wait for, those that there are, too.
-func (b *holdBack) set(cfg HoldBack) {
+func (b *holdHub) set(cfg HoldBack) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cfg = cfg
@@ -53,7 +53,7 @@ func (b *holdBack) set(cfg HoldBack) {
 
 // update makes a new view and wakes the streams that it lets go on. Called with mu
 // held.
-func (b *holdBack) update() {
+func (b *holdHub) update() {
 	v := newHoldView(b.cfg.Standbys, b.read, b.relayed, b.ending)
 	v.exempt, v.timeout = b.cfg.Exempt, b.cfg.Timeout
 	b.view.Store(v)
@@ -63,7 +63,7 @@ func (b *holdBack) update() {
 }
 
 // walsendersRead implements walsenderWatcher.
-func (b *holdBack) walsendersRead(w *walsenders) {
+func (b *holdHub) walsendersRead(w *walsenders) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ours := map[uint32]bool{}
@@ -81,7 +81,7 @@ func (b *holdBack) walsendersRead(w *walsenders) {
 }
 
 // upstreamEnding implements walsenderWatcher.
-func (b *holdBack) upstreamEnding() {
+func (b *holdHub) upstreamEnding() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ending {
@@ -92,7 +92,7 @@ func (b *holdBack) upstreamEnding() {
 
 // began notes a standby's physical stream through this relay. It has said nothing
 // of what it has flushed yet.
-func (b *holdBack) began(pid uint32, session uint64, s Standby) {
+func (b *holdHub) began(pid uint32, session uint64, s Standby) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.relayed[pid] = relayedStandby{Standby: s, session: session}
@@ -100,7 +100,7 @@ func (b *holdBack) began(pid uint32, session uint64, s Standby) {
 }
 
 // flushed notes what a standby has flushed; InvalidLSN after the end of a stream.
-func (b *holdBack) flushed(pid uint32, session uint64, lsn protocol.LSN) {
+func (b *holdHub) flushed(pid uint32, session uint64, lsn protocol.LSN) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r, ok := b.relayed[pid]; ok && r.session == session && r.Flush != lsn {
@@ -111,7 +111,7 @@ func (b *holdBack) flushed(pid uint32, session uint64, lsn protocol.LSN) {
 }
 
 // ended notes the end of a standby's session: at once it counts for nothing.
-func (b *holdBack) ended(pid uint32, session uint64) {
+func (b *holdHub) ended(pid uint32, session uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.relayed[pid]
@@ -128,7 +128,7 @@ func (b *holdBack) ended(pid uint32, session uint64) {
 }
 
 // add has a stream woken until cancel is called.
-func (b *holdBack) add(s *heldStream) (cancel func()) {
+func (b *holdHub) add(s *heldStream) (cancel func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.streams[s] = true

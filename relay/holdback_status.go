@@ -62,7 +62,7 @@ func (h *StreamHold) Text() string {
 	return text
 }
 
-func (b *holdBack) status() *HoldBackStatus {
+func (b *holdHub) status() *HoldBackStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v := b.view.Load()
@@ -114,7 +114,7 @@ func (k *heldStream) status() *StreamHold {
 }
 
 // collectors are the metrics of hold-back. Those of one slot bear its name.
-func (b *holdBack) collectors(r *Relay) []prometheus.Collector {
+func (b *holdHub) collectors(r *Relay) []prometheus.Collector {
 	name := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "slotferry", Subsystem: "relay", Name: "hold_back_" + name, Help: help}
 	}
@@ -149,7 +149,7 @@ func (b *holdBack) collectors(r *Relay) []prometheus.Collector {
 
 // slotCollector makes the metric that each slot has.
 type slotCollector struct {
-	b    *holdBack
+	b    *holdHub
 	desc *prometheus.Desc
 }
 

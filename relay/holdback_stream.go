@@ -26,7 +26,7 @@ const heldLong = 10 * time.Second
 // memory is used.
 type heldStream struct {
 	s     *session
-	back  *holdBack
+	back  *holdHub
 	inner speaker // of slot messages; nil most often
 
 	pid  atomic.Uint32         // of its walsender
@@ -45,7 +45,7 @@ type heldStream struct {
 	letGo  bool // logged
 }
 
-func newHeldStream(s *session, back *holdBack, inner speaker) *heldStream {
+func newHeldStream(s *session, back *holdHub, inner speaker) *heldStream {
 	return &heldStream{s: s, back: back, inner: inner, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 

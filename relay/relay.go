@@ -17,7 +17,7 @@ type Relay struct {
 	cfg     Config
 	addrs   upstreamAddrs
 	metrics *metrics
-	hold    *holdBack // nil: no logical stream is held back
+	hold    *holdHub // nil: no logical stream is held back
 
 	probes chan probed // holds one; who takes it out probes
 
@@ -45,7 +45,7 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{cfg: cfg, addrs: addrs, sessions: map[uint64]*session{}, probes: make(chan probed, 1)}
 	r.probes <- probed{}
 	if cfg.HoldBack != nil {
-		r.hold = newHoldBack(*cfg.HoldBack)
+		r.hold = newHoldHub(*cfg.HoldBack)
 	}
 	if r.metrics, err = newMetrics(r, cfg.Metrics); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func TestCreationIsLetGo(t *testing.T) {
 // Whoever waits for long is told of, by what it is.
 func TestLongHeldCreationIsLogged(t *testing.T) {
 	var out bytes.Buffer
-	k := newHeldStream(&session{log: zerolog.New(&out)}, newHoldBack(HoldBack{Standbys: mustNames(t, "s1")}), nil)
+	k := newHeldStream(&session{log: zerolog.New(&out)}, newHoldHub(HoldBack{Standbys: mustNames(t, "s1")}), nil)
 	g := &holdGate{creates: true, slot: "sync", blocked: 0x400, last: holdDecision{Verdict: holdHold, Reason: HoldBehind, At: 0x400, By: []string{"s1"}}}
 	for range 2 {
 		k.log(g, heldLong)

@@ -132,8 +132,8 @@ func (s *scene) mustHaveLost(slot string) {
 func TestCheckerSeesPendingSlotsUnderTheirRealName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, rig.Inline, false, build(t, "pending", unguarded(t, []guard{
-		{"decoder/decide.go", "case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2", "case false:"},
-		{"decoder/decide.go", "case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4", "case false:"},
+		{"decoder/judge_missing.go", "case u.ConfirmedFlushLSN < v.Anchor.Position: // I-2", "case false:"},
+		{"decoder/judge_owned.go", "case l.ConfirmedFlushLSN > u.ConfirmedFlushLSN: // I-4", "case false:"},
 		{"decoder/steps.go", "if replay < step.Target || step.Upstream < step.Target {", "if replay < step.Target {"},
 		{"decoder/steps.go", "l.ConfirmedFlushLSN == 0 || l.ConfirmedFlushLSN > step.Upstream {", "l.ConfirmedFlushLSN == 0 {"},
 		{"decoder/promotion_plan.go", "case t.Consumed: // seen in recovery", "case false: // seen in recovery"},
