@@ -179,7 +179,8 @@ func (w *world) switchover(ctx context.Context, number int, p Phase) error {
 	return w.handOver(ctx, standby, slots, report)
 }
 
-// report waits until the helper of the promoted standby has finished.
+// report waits until the helper of the promoted standby has finished. Its report is
+// nil when there was no slot, so that there is nothing to finish.
 func (w *world) report(ctx context.Context, standby *rig.Node, phase int) (*decoder.PromotionReport, error) {
 	var report *decoder.PromotionReport
 	err := poll.Until(ctx, waitTime, "the promotion report", func(ctx context.Context) (bool, string) {
@@ -188,6 +189,9 @@ func (w *world) report(ctx context.Context, standby *rig.Node, phase int) (*deco
 			return false, err.Error()
 		}
 		report = st.Promotion
+		if report == nil && st.Role == decoder.RolePrimary && w.watch.nothing() {
+			return true, ""
+		}
 		return report != nil && st.Role == decoder.RolePrimary && report.TimelineID == uint32(phase)+2,
 			fmt.Sprintf("%s %s %s, %+v", st.Role, st.Reason, st.Detail, report)
 	})

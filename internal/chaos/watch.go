@@ -90,6 +90,13 @@ func (w *watch) ready(slot string) bool {
 	return known && s.State == decoder.StateReady
 }
 
+// nothing reports whether there was no slot when the helper was last heard.
+func (w *watch) nothing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said != nil && len(w.said) == 0
+}
+
 // known returns how far a slot's subscriber was as the helper said it, InvalidLSN
 // when it said nothing that counts.
 func (w *watch) known(slot string) protocol.LSN {
