@@ -70,11 +70,19 @@ func (s *Server) WaitForStreaming(ctx context.Context, applicationName string) e
 // pg_ctl does, without a session: one that begins may have to wait for a lock on a
 // catalog that a dead primary held, until the promotion.
 func (s *Server) Promote(ctx context.Context) error {
-	p := s.postmaster()
-	if p == nil {
+	if s.postmaster() == nil {
 		return fmt.Errorf("promote server %q: it was never started", s.name)
 	}
-	err := s.writeDataFile("promote", "") // PROMOTE_SIGNAL_FILE (xlog.h)
+	var p *process
+	err := poll.Until(ctx, waitTimeout, fmt.Sprintf("start of server %q", s.name), func(context.Context) (bool, string) {
+		// A postmaster that starts removes the file (RemovePromoteSignalFiles, xlog.c).
+		p = s.postmaster()
+		status := s.status(p.pid)
+		return status == "ready" || status == "standby", "postmaster is " + status
+	})
+	if err == nil {
+		err = s.writeDataFile("promote", "") // PROMOTE_SIGNAL_FILE (xlog.h)
+	}
 	if err == nil {
 		err = p.signal(syscall.SIGUSR1)
 	}
