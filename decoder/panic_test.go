@@ -67,7 +67,7 @@ func (w trapped) Write(b []byte) (int, error) {
 // failed one, and the last advance at a promotion is told in the report. Other slots go
 // on, no session stays. Any of these was the end of the process.
 func TestPanicIsTheTroubleOfOneSlot(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := &pair{t: t, dir: t.TempDir()}
 		p.primary = clustertest.Primary(t, major, cluster.Config{Name: "a"})
 		p.standby = clustertest.Standby(t, p.primary, cluster.StandbyConfig{Name: "b", SlotName: "b"})

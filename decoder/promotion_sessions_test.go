@@ -13,7 +13,7 @@ import (
 // After a promotion no session of the helper stays in a database of the new
 // primary, which it would keep from being dropped (I-7).
 func TestNoSessionStaysInADatabaseAfterAPromotion(t *testing.T) {
-	clustertest.EachMajor(t, func(t *testing.T, major int) {
+	clustertest.EachMajorParallel(t, func(t *testing.T, major int) {
 		p := newPair(t, major)
 		p.waitAnchor(t)
 		clustertest.Exec(t, p.primary, "postgres", "CREATE DATABASE other")

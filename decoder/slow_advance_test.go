@@ -17,6 +17,7 @@ import (
 // given more time at the next try, and the server a rest between the two.
 func TestAdvanceThatNeedsMoreTimeArrives(t *testing.T) {
 	clustertest.NewestMajor(t, func(t *testing.T, major int) {
+		t.Parallel()
 		settings := DefaultSettings()
 		settings.AdvanceDeadline, settings.AdvanceInterval, settings.RetainBudget = 10*time.Millisecond, 100*time.Millisecond, 1<<20
 		settings.AnchorInterval = time.Hour
