@@ -33,7 +33,7 @@ func decideAnchor(v *View, top verdict, copies int) AnchorStep {
 		if copies > 0 {
 			return AnchorStep{}
 		}
-		if a.Proven && a.ProvenBy == proofNow(v) && broken(v, a.CatalogXmin) { // I-3: what is copied from it could miss catalog rows
+		if a.Proven && a.ProvenBy == protectionNow(v) && broken(v, a.CatalogXmin) { // I-3: what is copied from it could miss catalog rows
 			return AnchorStep{Kind: AnchorClose, Why: ReasonDistrusted}
 		}
 		return decideAnchorAdvance(v)
@@ -111,32 +111,19 @@ func decideAnchorAdvance(v *View) AnchorStep {
 	return AnchorStep{Kind: AnchorAdvance, Target: target, Behind: behind}
 }
 
-// proof names what was seen to hold a catalog_xmin back: a physical slot in one
-// life of an upstream. Of another nothing has been seen (I-3).
-type proof struct {
-	slot       string
-	postmaster int64
-	timeline   uint32
-}
-
-func proofNow(v *View) proof {
-	m := v.Upstream.Message
-	return proof{v.Standby.PrimarySlotName, m.PostmasterStartTime, m.TimelineID}
-}
-
 // anchorProven carries on whether the anchor's catalog_xmin is held upstream, and by
 // what.
-func anchorProven(v *View, top verdict) (bool, proof) {
+func anchorProven(v *View, top verdict) (bool, Protection) {
 	a := &v.Anchor
 	switch {
 	case a.Phase != AnchorLive && a.Phase != AnchorMoving:
-		return false, proof{}
-	case top.bad(), a.Proven && a.ProvenBy == proofNow(v):
+		return false, Protection{}
+	case top.bad(), a.Proven && a.ProvenBy == protectionNow(v):
 		return a.Proven, a.ProvenBy
 	case held(v, a.CatalogXmin).bad():
-		return false, proof{}
+		return false, Protection{}
 	}
-	return true, proofNow(v)
+	return true, protectionNow(v)
 }
 
 func anchorUsable(v *View) bool {

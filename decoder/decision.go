@@ -20,7 +20,7 @@ type Decision struct {
 	Reread       protocol.LSN     // most bytes of WAL that a ready slot has behind its position
 	Tracks       map[string]Track // the tracks with what this look has shown
 	AnchorProven bool
-	ProvenBy     proof      // the anchor
+	ProvenBy     Protection // the anchor
 	Protection   Protection // what this look has shown of the upstream's physical slot
 }
 

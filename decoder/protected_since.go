@@ -34,6 +34,12 @@ func (p Protection) life() Protection {
 	return Protection{PostmasterStart: p.PostmasterStart, TimelineID: p.TimelineID, SlotName: p.SlotName}
 }
 
+// protectionNow is the physical slot and the life of the upstream that the view is of.
+func protectionNow(v *View) Protection {
+	m := v.Upstream.Message
+	return Protection{PostmasterStart: m.PostmasterStartTime, TimelineID: m.TimelineID, SlotName: v.Standby.PrimarySlotName}
+}
+
 // carryProtection carries on what this view shows.
 func carryProtection(v *View) Protection {
 	p := v.Protection
@@ -41,7 +47,7 @@ func carryProtection(v *View) Protection {
 		return p
 	}
 	m := v.Upstream.Message
-	now := Protection{PostmasterStart: m.PostmasterStartTime, TimelineID: m.TimelineID, SlotName: v.Standby.PrimarySlotName}
+	now := protectionNow(v)
 	slot, ok := physicalSlot(v)
 	if p.life() != now || !ok || slot.CatalogXmin == 0 {
 		p = now

@@ -124,8 +124,8 @@ type Anchor struct {
 	RestartLSN  protocol.LSN
 	CatalogXmin uint32
 	Proven      bool
-	ProvenBy    proof     // what was seen to hold CatalogXmin, where Proven
-	Started     time.Time // of the creation under way
+	ProvenBy    Protection // what was seen to hold CatalogXmin, where Proven
+	Started     time.Time  // of the creation under way
 	LastAdvance time.Time
 	RetryAt     time.Time
 	RetryWait   time.Duration // the pause before RetryAt

@@ -40,7 +40,7 @@ func newViewText(t *testing.T) *viewText {
 		Owned:      map[string]LedgerRow{}, Tracks: map[string]Track{}, Busy: map[string]bool{},
 		Anchor: Anchor{
 			Phase: AnchorLive, Name: anchorPrefix + "1", Position: 0x1000, RestartLSN: 0x900, CatalogXmin: 700, Proven: true,
-			ProvenBy:    proof{"standby1", 1, 1},
+			ProvenBy:    Protection{SlotName: "standby1", PostmasterStart: 1, TimelineID: 1},
 			LastAdvance: viewNow,
 		},
 		Settings: DefaultSettings(),
@@ -257,7 +257,7 @@ func (b *viewText) standby(name, lsn string, a args) {
 func (b *viewText) anchor(phase, position string, a args) {
 	x := &b.v.Anchor
 	*x = Anchor{
-		Name: x.Name, Proven: !a.flag("unproven"), ProvenBy: proof{a.text("proven", "standby1"), 1, 1}, Started: a.ago(b.t, "since"), LastAdvance: a.ago(b.t, "last"),
+		Name: x.Name, Proven: !a.flag("unproven"), ProvenBy: Protection{SlotName: a.text("proven", "standby1"), PostmasterStart: 1, TimelineID: 1}, Started: a.ago(b.t, "since"), LastAdvance: a.ago(b.t, "last"),
 		Copies: int(a.num(b.t, "copies", 0)), LastError: Reason(a.text("error", "")), LastDetail: a.text("detail", ""),
 		RetryAt: a.ago(b.t, "retry"), CatalogXmin: uint32(a.num(b.t, "xmin", 700)),
 	}

@@ -106,7 +106,7 @@ func (k *heldStream) status() *StreamHold {
 		d := k.back.view.Load().decide(g.stream, at)
 		st.State, st.WaitsFor, st.Since, st.Reason = "held", at, &since, d.Reason
 		st.By = append(st.By, d.By...)
-		if time.Since(since) >= heldLong {
+		if time.Since(since) >= HeldLong {
 			st.Hint = d.Reason.Hint()
 		}
 	}

@@ -17,8 +17,9 @@ import (
 // wal_receiver_timeout have to be longer.
 const holdTick = time.Second
 
-// heldLong is how long a stream waits until that is worth a line in the log.
-const heldLong = 10 * time.Second
+// HeldLong is how long a stream waits until that is worth a line in the log, and a
+// warning of whoever reads the status.
+const HeldLong = 10 * time.Second
 
 // heldStream holds the logical streams of one session back, and the answers to
 // CREATE_REPLICATION_SLOT: it asks the Flow's gate with what is known now, and waits in the pump's place while a message is
@@ -170,7 +171,7 @@ func (k *heldStream) log(g *holdGate, held time.Duration) {
 		}
 	}
 	switch {
-	case held >= heldLong && !k.logged && g.last.Verdict == holdHold:
+	case held >= HeldLong && !k.logged && g.last.Verdict == holdHold:
 		k.logged = true
 		e := line(log.Warn()).Stringer("waits_for", g.last.At).Strs("by", g.last.By).Str("reason", string(g.last.Reason))
 		if hint := g.last.Reason.Hint(); hint != "" {

@@ -155,7 +155,7 @@ func TestLongHeldCreationIsLogged(t *testing.T) {
 	k := newHeldStream(&session{log: zerolog.New(&out)}, newHoldHub(HoldBack{Standbys: mustNames(t, "s1")}), nil)
 	g := &holdGate{creates: true, slot: "sync", blocked: 0x400, last: holdDecision{Verdict: holdHold, Reason: HoldBehind, At: 0x400, By: []string{"s1"}}}
 	for range 2 {
-		k.log(g, heldLong)
+		k.log(g, HeldLong)
 	}
 	g.blocked = protocol.InvalidLSN
 	k.log(g, 0)

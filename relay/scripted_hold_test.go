@@ -317,7 +317,7 @@ func TestWalsenderThatIsNeverListed(t *testing.T) {
 	if st := s.waits(); st.HoldBack.Reason != HoldUnlisted || st.HoldBack.Hint != "" {
 		t.Errorf("at first: %+v", st.HoldBack)
 	}
-	poll.Require(t, 3*heldLong, "the hint", func(context.Context) (bool, string) {
+	poll.Require(t, 3*HeldLong, "the hint", func(context.Context) (bool, string) {
 		st := s.waits()
 		return st.HoldBack.Hint == HoldUnlisted.Hint() && strings.Contains(s.log.String(), HoldUnlisted.Hint()), fmt.Sprintf("%+v", st.HoldBack)
 	})

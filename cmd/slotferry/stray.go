@@ -28,6 +28,10 @@ type stray struct{ variable, hint string }
 // those of no command: misspelt, they would be ignored. A variable of another
 // command is fine, since one environment may serve several.
 func strayVariables(environ []string) (list []stray) {
+	ours := func(variable string) bool { return strings.HasPrefix(variable, envPrefix) }
+	if !slices.ContainsFunc(environ, ours) {
+		return nil // as most often: the commands need not be made a second time
+	}
 	known := map[string]string{} // flag by name without the prefix
 	var walk func([]*cli.Command)
 	walk = func(commands []*cli.Command) {
@@ -43,8 +47,8 @@ func strayVariables(environ []string) (list []stray) {
 	names := slices.Sorted(maps.Keys(known))
 	for _, variable := range environ {
 		variable, _, _ = strings.Cut(variable, "=")
-		name, ours := strings.CutPrefix(variable, envPrefix)
-		if _, ok := known[name]; !ours || ok || otherVariables.MatchString(name) {
+		name := strings.TrimPrefix(variable, envPrefix)
+		if _, ok := known[name]; !ours(variable) || ok || otherVariables.MatchString(name) {
 			continue
 		}
 		hint := "--help of each command has the names of all flags."

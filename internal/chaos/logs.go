@@ -16,10 +16,10 @@ var (
 )
 
 // faults returns what the race detector and the Go runtime have written into the
-// logs of slotferry, and the crashes of the two servers, as an error.
+// logs of slotferry, and the crashes of the servers that it serves, as an error.
 func faults(dir string) error {
 	var errs []error
-	for pattern, sign := range map[string]*regexp.Regexp{"*.log": fault, "[ab]/server.log": crash} {
+	for pattern, sign := range map[string]*regexp.Regexp{"*.log": fault, "[abc]/server.log": crash} {
 		logs, err := filepath.Glob(filepath.Join(dir, pattern))
 		errs = append(errs, err)
 		for _, path := range logs {

@@ -17,6 +17,7 @@ func TestLogs(t *testing.T) {
 		{"b-helper.log", "panic: runtime error", true, false},
 		{"b-helper.log", `{"level":"warn","message":"relay is down"}`, false, false},
 		{"a/server.log", "LOG:  server process (PID 7) was terminated by signal 11: Segmentation fault", true, false},
+		{"c/server.log", "LOG:  server process (PID 7) was terminated by signal 6: Aborted", true, false},
 		{"b/server.log", "startup  PANIC:  could not locate a valid checkpoint record", true, false},
 		{"b/server.log", "LOG:  server process (PID 7) was terminated by signal 9: Killed", false, false},
 		{"b/server.log", "FATAL:  terminating connection due to conflict with recovery", false, false},
@@ -24,7 +25,7 @@ func TestLogs(t *testing.T) {
 		{"subscriber/server.log", "LOG:  database system was not properly shut down", false, false},
 	} {
 		dir := t.TempDir()
-		for _, server := range []string{"a", "b", "subscriber"} {
+		for _, server := range []string{"a", "b", "c", "subscriber"} {
 			if err := os.Mkdir(filepath.Join(dir, server), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -11,10 +11,6 @@ import (
 	"github.com/slotferry/slotferry/relay"
 )
 
-// heldLong is how long a stream waits until that is worth a word; the relay's log
-// has one then, too.
-const heldLong = 10 * time.Second
-
 // CheckHoldBack turns what a running relay knows of hold-back into findings: slots
 // whose subscribers are not held back, and streams that wait or were let go. A relay
 // that holds nothing back gives none. now is the status's time.
@@ -58,7 +54,7 @@ func CheckHoldBack(r *relay.Status, now time.Time) []Finding {
 		case s.State == "let_go":
 			f.Value, f.Want = "let go after --hold-back-timeout", "held back"
 			f.Change = "Its subscriber can be ahead of the next primary. See which standby does not flush."
-		case s.State == "held" && s.Since != nil && now.Sub(*s.Since) >= heldLong:
+		case s.State == "held" && s.Since != nil && now.Sub(*s.Since) >= relay.HeldLong:
 			f.Value = fmt.Sprintf("held for %s: %s", human.Duration(now.Sub(*s.Since)), s.Reason)
 			if len(s.By) > 0 {
 				f.Value += " (" + strings.Join(s.By, ", ") + ")"

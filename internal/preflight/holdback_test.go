@@ -14,7 +14,7 @@ func TestCheckHoldBack(t *testing.T) {
 		t.Errorf("without hold-back: %+v", got)
 	}
 	now := time.Now()
-	moment, long := now.Add(-heldLong/2), now.Add(-2*heldLong)
+	moment, long := now.Add(-relay.HeldLong/2), now.Add(-2*relay.HeldLong)
 	r := &relay.Status{
 		HoldBack: &relay.HoldBackStatus{
 			Standbys: "s1", Known: true, Position: 0x300,
